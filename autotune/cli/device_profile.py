@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from autotune.targets.device_set import DeviceSet
     from autotune.tuner.placement.timeline import Timeline
 
-STREAM = 16
+STREAM = 64
 """Requests of the stream whose rate is told."""
 
 

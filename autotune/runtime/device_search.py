@@ -194,6 +194,7 @@ def _plan(request: DeviceRequest, devices: DeviceSet, ordered: Sequence[PlacedPa
             _least(ordered, 0),
             _least(ordered, 1),
             min(one.placed.bounds.seconds for one in ordered),
+            min(one.placed.stream_bound_seconds for one in ordered),
         ),
     )
 

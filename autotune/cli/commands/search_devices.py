@@ -144,7 +144,8 @@ def _facts(planned: PlannedDevices, transferred_bytes: int) -> dict[str, str]:
         "one request": f"{1e3 * planned.makespan_seconds:,.3f} ms",
         "stream": f"{1 / planned.period_seconds:,.1f} requests/s",
         "transferred": f"{transferred_bytes:,} bytes a request",
-        "no placement below": f"{1e3 * planned.bound_seconds:,.3f} ms",
+        "no placement beyond": f"{1e3 * planned.bound_seconds:,.3f} ms, "
+        f"{1 / planned.stream_bound_seconds:,.1f} requests/s",
     }
     if best:
         gain = planned.single_seconds[best] / planned.makespan_seconds

@@ -20,8 +20,8 @@ EVALUATIONS = 1_500
 """Placements that a search looks at unless told."""
 LONGEST = 32
 """Most tasks of a stretch that moves at once."""
-_GAIN = 1e-9
-"""Share of the cost that a move has to save: less is rounding."""
+HOT, COLD = 0.01, 0.0002
+"""Temperatures at the begin and the end: the share of the cost that a move may lose, roughly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,17 @@ def enumerated(graph: CostedGraph, cost: Cost) -> Found:
     return Found(best, cost(best), True)
 
 
-def climbed(
+def annealed(
     graph: CostedGraph,
     cost: Cost,
     starts: Iterable[Placement],
     rng: np.random.Generator,
     evaluations: int = EVALUATIONS,
 ) -> Found:
-    """Climb from the best start, by drawn moves, until ``evaluations`` placements were looked at.
+    """Move from the best start by drawn moves until ``evaluations`` placements were looked at; return the best of them.
 
-    Never worse than the best start. A move takes a task, a stretch of tasks, or a task with all that it reads
-    and all that read it, to another device.
+    Simulated annealing: a move that is worse by a share d is taken with probability exp(−d / T), and T falls from ``HOT``
+    to ``COLD``. A move takes a task, a stretch of tasks, or a task with all that it reads and all that read it.
     """
     known: dict[Placement, float] = {}
 
@@ -63,13 +63,17 @@ def climbed(
             known[placement] = cost(placement)
         return known[placement]
 
-    best = min(dict.fromkeys(starts), key=seconds)
+    here = best = min(dict.fromkeys(starts), key=seconds)
     for _ in range(4 * evaluations if graph.free_tasks else 0):
         if len(known) >= evaluations:
             break
-        placement = _neighbour(graph, best, rng)
-        if seconds(placement) < seconds(best) * (1 - _GAIN):
-            best = placement
+        placement = _neighbour(graph, here, rng)
+        temperature = HOT * (COLD / HOT) ** (len(known) / evaluations)
+        worse = seconds(placement) / seconds(here) - 1.0 if seconds(here) else 1.0
+        if worse <= 0 or rng.random() < np.exp(-worse / temperature):
+            here = placement
+        if seconds(here) < seconds(best):
+            best = here
     return Found(best, seconds(best), False)
 
 

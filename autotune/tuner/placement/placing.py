@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autotune.tuner.placement.balance import Balance, balanced
 from autotune.tuner.placement.bounds import Bounds, bounds, earliest_ends
 from autotune.tuner.placement.costed_graph import CostedGraph, Placement, repeated
 from autotune.tuner.placement.heft import heft, upward_ranks
@@ -14,14 +15,14 @@ from autotune.tuner.placement.local_search import (
     EVALUATIONS,
     MOST_ENUMERATED,
     Cost,
-    climbed,
+    annealed,
     enumerated,
     placements,
 )
 from autotune.tuner.placement.objective import Serving
 from autotune.tuner.placement.simulation import Simulation
 
-STREAM = 16
+STREAM = 64
 """Requests of a stream whose throughput is simulated."""
 
 
@@ -31,7 +32,7 @@ class Placed:
 
     ``makespan_seconds`` is that of one request alone, ``period_seconds`` the mean time between the ends of requests in a
     saturated stream. ``singles`` has both of every device that can run the network alone. ``bounds`` are
-    those of one request. ``is_best`` if all placements were tried.
+    those of one request; no stream has less than ``stream_bound_seconds`` between requests. ``is_best`` if all placements were tried.
     """
 
     placement: Placement
@@ -39,6 +40,7 @@ class Placed:
     period_seconds: float
     singles: Mapping[str, tuple[float, float]]
     bounds: Bounds
+    stream_bound_seconds: float
     is_best: bool
 
 
@@ -51,17 +53,20 @@ def place(
     """Place a graph for latency or throughput. Never worse than the best single device under the model."""
     ranks = upward_ranks(graph)
     one = Simulation(graph, ranks)
-    cost = one.seconds if serving is Serving.LATENCY else busiest(graph, one)
+    is_stream = serving is Serving.THROUGHPUT
+    cost = busiest(graph, one) if is_stream else one.seconds
+    balance = balanced(graph) if is_stream else Balance(None, 0.0)
     if placements(graph) <= MOST_ENUMERATED:
         found = enumerated(graph, cost)
     else:
-        rng = np.random.default_rng(seed)
-        found = climbed(graph, cost, starts(graph, ranks), rng, evaluations)
+        begin = starts(graph, ranks) + [p for p in [balance.placement] if p is not None]
+        found = annealed(graph, cost, begin, np.random.default_rng(seed), evaluations)
     figures = {
         placement: (one.seconds(placement), period_seconds(graph, placement))
         for placement in (found.placement, *_singles(graph).values())
     }
-    which = 0 if serving is Serving.LATENCY else 1
+    which = 1 if is_stream else 0
+    least = bounds(graph)
     best = min(
         figures, key=lambda placement: figures[placement][which]
     )  # a stream also fills and drains
@@ -69,7 +74,8 @@ def place(
         best,
         *figures[best],
         {name: figures[placement] for name, placement in _singles(graph).items()},
-        bounds(graph),
+        least,
+        max(least.load_seconds, balance.bound_seconds),
         found.is_best and best == found.placement,
     )
 
@@ -107,24 +113,25 @@ def by_earliest_ends(graph: CostedGraph) -> Placement:
 
 
 def busiest(graph: CostedGraph, one: Simulation) -> Cost:
-    """Return the cost of a placement in a stream: seconds that a request takes of its busiest device or link.
+    """Return the cost of a placement in a stream: what a request takes of the busiest device or link.
 
-    Of equal ones the placement with the shorter single request is better.
+    Filling and draining the pipeline adds one request's time, shared by ``STREAM`` requests.
     """
+    return lambda placement: busiest_seconds(graph, placement) + one.seconds(placement) / STREAM
 
-    def seconds(placement: Placement) -> float:
-        work: dict[tuple[int, int], float] = {}
-        for number, device in enumerate(placement):
-            key = device, device
-            work[key] = work.get(key, 0.0) + graph.tasks[number].cost(device)
-            for _, size, users in graph.readers[number]:
-                for destination in {placement[user] for user in users} - {device}:
-                    way = device, destination
-                    cost = graph.transfer_seconds(*way, size)
-                    work[way] = work.get(way, 0.0) + cost
-        return max(work.values()) + 1e-3 * one.seconds(placement)
 
-    return seconds
+def busiest_seconds(graph: CostedGraph, placement: Placement) -> float:
+    """Return the time that a request takes of its busiest device or direction of a link: between requests of an
+    endless stream."""
+    work: dict[tuple[int, int], float] = {}
+    for number, device in enumerate(placement):
+        key = device, device
+        work[key] = work.get(key, 0.0) + graph.tasks[number].cost(device)
+        for _, size, users in graph.readers[number]:
+            for destination in {placement[user] for user in users} - {device}:
+                way = device, destination
+                work[way] = work.get(way, 0.0) + graph.transfer_seconds(*way, size)
+    return max(work.values())
 
 
 def period_seconds(graph: CostedGraph, placement: Placement, count: int = STREAM) -> float:

@@ -16,7 +16,7 @@ class PlannedDevices:
     """Devices of a plan. Times are seconds of the model that placed the groups, transfers included.
 
     ``single_seconds`` is the makespan of every device that can run the network alone, by its best plan;
-    ``bound_seconds`` is what no placement of these groups undercuts.
+    No placement of these groups undercuts ``bound_seconds`` with one request, or ``stream_bound_seconds`` between requests.
     """
 
     names: tuple[str, ...]
@@ -28,6 +28,7 @@ class PlannedDevices:
     single_seconds: Mapping[str, float]
     single_period_seconds: Mapping[str, float]
     bound_seconds: float
+    stream_bound_seconds: float
 
     @property
     def best_single(self) -> str:
@@ -52,6 +53,7 @@ class PlannedDevices:
             "single_seconds": dict(self.single_seconds),
             "single_period_seconds": dict(self.single_period_seconds),
             "bound_seconds": self.bound_seconds,
+            "stream_bound_seconds": self.stream_bound_seconds,
         }
 
 
@@ -70,6 +72,7 @@ def read_devices(plain: Mapping[str, Any]) -> PlannedDevices:
         _seconds(plain["single_seconds"]),
         _seconds(plain["single_period_seconds"]),
         float(plain["bound_seconds"]),
+        float(plain["stream_bound_seconds"]),
     )
 
 

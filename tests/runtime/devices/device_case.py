@@ -91,6 +91,15 @@ def plan_of(graph: Graph, devices: DeviceSet, choices: Sequence[Choice]) -> Plan
         devices.spec.profile_id,
         Objective.LATENCY,
         devices=PlannedDevices(
-            names, devices.layout, read_links(), Serving.LATENCY, 1.0, 1.0, seconds, seconds, 0.5
+            names,
+            devices.layout,
+            read_links(),
+            Serving.LATENCY,
+            1.0,
+            1.0,
+            seconds,
+            seconds,
+            0.5,
+            0.5,
         ),
     )

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.errors import InputError
+from autotune.tuner.placement.balance import GAP, balanced
 from autotune.tuner.placement.bounds import bounds
 from autotune.tuner.placement.costed_graph import CostedGraph, Placement, joined
 from autotune.tuner.placement.heft import heft, upward_ranks
-from autotune.tuner.placement.local_search import climbed
+from autotune.tuner.placement.local_search import annealed
 from autotune.tuner.placement.objective import Serving
-from autotune.tuner.placement.placing import period_seconds, place, starts
+from autotune.tuner.placement.placing import busiest_seconds, period_seconds, place, starts
 from autotune.tuner.placement.simulation import Simulation
 from tests.tuner.placement.drawn_costs import costed_graphs, placed_graphs
 
@@ -52,16 +53,31 @@ def test_of_a_small_graph_the_best_placement_is_found(graph: CostedGraph) -> Non
     assert found.makespan_seconds == best
 
 
+@given(placed_graphs())
+@settings(max_examples=40)
+def test_no_placement_is_busier_by_less_than_the_balance(
+    drawn: tuple[CostedGraph, Placement],
+) -> None:
+    graph, placement = drawn
+    found = balanced(graph)
+    least = busiest_seconds(graph, placement)
+    assert found.bound_seconds <= least * (1 + 1e-6) + 1e-12
+    assert found.bound_seconds <= period_seconds(graph, placement, 4) * (1 + 1e-6) + 1e-12
+    assert found.placement is not None
+    own = busiest_seconds(graph, found.placement)
+    assert own <= found.bound_seconds * (1 + 2 * GAP) + 1e-9
+
+
 @given(costed_graphs(), st.integers(0, 3))
 @settings(max_examples=30)
-def test_climbing_repeats_with_its_seed_and_keeps_the_best_start(
+def test_annealing_repeats_with_its_seed_and_keeps_the_best_start(
     graph: CostedGraph, seed: int
 ) -> None:
     ranks = upward_ranks(graph)
     run = Simulation(graph, ranks)
     begin = starts(graph, ranks)
     first, second = (
-        climbed(graph, run.seconds, begin, np.random.default_rng(seed), 50) for _ in range(2)
+        annealed(graph, run.seconds, begin, np.random.default_rng(seed), 50) for _ in range(2)
     )
     assert first == second
     assert first.seconds <= min(map(run.seconds, begin))

@@ -1,0 +1,291 @@
+"""``make bench-placement``: placements of networks on several devices beside single devices, rules and lower bounds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from autotune.graph.accuracy import Accuracy
+from autotune.runtime.device_search import DeviceRequest, DeviceSearch, search_on_devices
+from autotune.runtime.session.defaults import open_devices, resolve_model
+from autotune.runtime.session.session import Session
+from autotune.store.store import Store
+from autotune.targets.link_spec import Links, LinkSpec, read_links
+from autotune.tuner.options import SearchOptions
+from autotune.tuner.placement.bounds import bounds
+from autotune.tuner.placement.costed_graph import CostedGraph, Placement, joined
+from autotune.tuner.placement.heft import heft, upward_ranks
+from autotune.tuner.placement.objective import Serving
+from autotune.tuner.placement.placing import STREAM, busiest_seconds, period_seconds, place
+from autotune.tuner.placement.simulation import Simulation
+from benchmarks.child import busy
+from benchmarks.table import Table
+
+NETWORKS = ("light_resnet50", "bert_layer", "unet")
+SETS: Mapping[str, tuple[str, ...]] = {
+    "edge, mobile, this CPU": ("edge", "mobile", "cpu"),
+    "mobile, gemmini-like, tpuv1-like": ("mobile", "gemmini-like", "tpuv1-like"),
+}
+ON_CHIP = Links("one chip: 25.6 GB/s, 0.1 µs", LinkSpec(25.6e9, 1e-7), {})
+"""Devices on one chip: each way has the bandwidth of the DRAM of `mobile`, which both sides pass through."""
+COPIES = 2
+"""Requests of each network in the mixed work."""
+EVALUATIONS = 4_000
+"""Placements that the search of a row looks at."""
+RANDOM = 20
+"""Random placements, of which mean and worst are told."""
+
+HEAD = """# Figures of placement
+
+Written by `make bench-placement`. Networks: light_resnet50 (ResNet-50), bert_layer (a layer of BERT) and unet (U-Net), one request each, and
+{copies} of each at once. Groups and schedules are heuristic. Costs of groups are measured, each alone: exact cycles on emulated
+devices, seconds on this CPU. Times are those of the timeline (list scheduling over measured costs and modelled links), so they are emulated
+time except for groups on this CPU. Inputs and outputs lie in this machine's memory; single devices pay for both ways, too.
+
+*Free bound*: the longest path, each group on its fastest device with free transfers, or all work shared out over the devices in any
+fractions, whichever is larger. *Bound*: the longest path with transfers that no placement avoids, or the shared work. Nothing undercuts
+either for these groups. *Best single* is the best device with the best of all partitions; *whole requests* gives each request to one device,
+the longest first. *Round robin* and *random* ({random}
+draws: mean, worst) and *HEFT* place the same groups as *search*, which begins with HEFT and every single device. *Gained* is the part of
+the way from the best single device to the bound: (single − search) / (single − bound); it is empty where a single device is within 1 %.
+Streams have {stream} requests, and filling and draining counts; *endless* is the time between requests of a stream without end.
+The bound of a stream comes from an integer programme with transfers.
+
+{busy}
+
+"""
+COLUMNS = (
+    "work",
+    "free bound",
+    "bound",
+    "best single",
+    "whole requests",
+    "round robin",
+    "random, mean",
+    "random, worst",
+    "HEFT",
+    "search",
+    "search / single",
+    "search / bound",
+    "gained",
+)
+STREAM_COLUMNS = (*COLUMNS, "endless / bound")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Seconds of one work on one set of devices; for a stream, seconds between requests."""
+
+    work: str
+    free_bound: float
+    bound: float
+    single: float
+    whole: float
+    round_robin: float
+    random: tuple[float, ...]
+    heft: float
+    search: float
+    endless: float | None = None
+    """Seconds between requests of the found placement in a stream without end: its busiest device or link."""
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row of a table, times in milliseconds."""
+        random = sum(self.random) / len(self.random)
+        times = (
+            self.free_bound, self.bound, self.single, self.whole, self.round_robin, random, max(self.random),
+            self.heft, self.search,
+        )  # fmt: skip
+        gap = self.single - self.bound
+        gained = "" if gap < 0.01 * self.single else f"{(self.single - self.search) / gap:.0%}"
+        return (
+            self.work,
+            *(f"{1e3 * seconds:.3f}" for seconds in times),
+            f"{self.search / self.single:.3f}",
+            f"{self.search / self.bound:.3f}",
+            gained,
+            *(() if self.endless is None else (f"{self.endless / self.bound:.3f}",)),
+        )
+
+
+def baselines(
+    graph: CostedGraph, cost: Callable[[Placement], float], rng: np.random.Generator
+) -> tuple[float, tuple[float, ...], float]:
+    """Return the seconds of round robin, of random placements and of HEFT."""
+    robin = tuple(task.places[number % len(task.places)] for number, task in enumerate(graph.tasks))
+    drawn = tuple(
+        cost(tuple(int(rng.choice(task.places)) for task in graph.tasks)) for _ in range(RANDOM)
+    )
+    return cost(robin), drawn, cost(heft(graph, upward_ranks(graph)))
+
+
+def latency_row(work: str, graph: CostedGraph, single: float) -> Row:
+    """Place a graph for its makespan; ``single`` is that of the best single device."""
+    run = Simulation(graph, upward_ranks(graph))
+    found = place(graph, evaluations=EVALUATIONS)
+    robin, drawn, by_heft = baselines(graph, run.seconds, np.random.default_rng(0))
+    least = bounds(graph)
+    whole = run.seconds(whole_requests(graph))
+    return Row(
+        work,
+        least.free_seconds,
+        least.seconds,
+        single,
+        whole,
+        robin,
+        drawn,
+        by_heft,
+        found.makespan_seconds,
+    )
+
+
+def stream_row(work: str, graph: CostedGraph, single: float) -> Row:
+    """Place a graph for a stream; figures are seconds between requests, of ``STREAM`` that arrive together."""
+    found = place(graph, Serving.THROUGHPUT, evaluations=EVALUATIONS)
+
+    def cost(placement: Placement) -> float:
+        return period_seconds(graph, placement)
+
+    robin, drawn, by_heft = baselines(graph, cost, np.random.default_rng(0))
+    least = found.bounds.load_seconds
+    best = found.stream_bound_seconds
+    whole = cost(whole_requests(graph))
+    endless = busiest_seconds(graph, found.placement)
+    return Row(
+        work, least, best, single, whole, robin, drawn, by_heft, found.period_seconds, endless
+    )
+
+
+def whole_requests(graph: CostedGraph) -> Placement:
+    """Return the placement of every request on one device: the longest first, each where it ends first by its work."""
+    requests: dict[int, list[int]] = {}
+    for number, task in enumerate(graph.tasks):
+        requests.setdefault(task.request, []).append(number)
+    able = {
+        request: {
+            d: sum(graph.tasks[n].cost(d) for n in numbers if len(graph.tasks[n].places) > 1)
+            for d in range(len(graph.devices))
+            if all(d in graph.tasks[n].places for n in numbers if n in set(graph.free_tasks))
+        }
+        for request, numbers in requests.items()
+    }
+    busy = [0.0] * len(graph.devices)
+    place = [task.places[0] for task in graph.tasks]
+    for request in sorted(requests, key=lambda r: -min(able[r].values(), default=0.0)):
+        device = min(able[request], key=lambda d: busy[d] + able[request][d])
+        busy[device] += able[request][device]
+        for number in requests[request]:
+            if device in graph.tasks[number].places:
+                place[number] = device
+    return tuple(place)
+
+
+def searched(network: str, devices: Sequence[str], links: Links) -> DeviceSearch:
+    """Cost a network on devices and place it for latency."""
+    request = DeviceRequest(
+        resolve_model(network),
+        open_devices(devices, links),
+        Serving.LATENCY,
+        SearchOptions(measure=0),
+        {},
+        Accuracy.EXACT,
+        {},
+    )
+    with Store.open(None) as store:
+        return search_on_devices(request, store)
+
+
+def checked_run(found: DeviceSearch) -> tuple[float, bool]:
+    """Run the plan once; return the makespan of its timeline, and whether its outputs are the reference's."""
+    from autotune.cli.run_check import check_outputs, random_inputs
+
+    with Session(found.plan, found.devices) as session:
+        inputs = random_inputs(session, 0)
+        outputs = session.run(inputs)
+        timeline = session.last_run.timeline
+        assert timeline is not None, "several devices have a timeline"
+        differences = check_outputs(session, inputs, outputs)
+    return timeline.makespan_seconds, all(one.is_tolerable for one in differences.values())
+
+
+def tables(
+    title: str, devices: Sequence[str], links: Links, networks: Sequence[str]
+) -> list[Table]:
+    """Return the tables of one set of devices."""
+    found = {name: searched(name, devices, links) for name in networks}
+    rows, streams, runs = [], [], []
+    for name, one in found.items():
+        planned = one.plan.devices
+        assert planned is not None, "it is a plan for several devices"
+        rows.append(latency_row(name, one.best.costed, min(planned.single_seconds.values())))
+        least = min(planned.single_period_seconds.values())
+        streams.append(stream_row(name, one.best.costed, least))
+        seconds, is_right = checked_run(one)
+        share = f"{seconds / planned.makespan_seconds:.3f}"
+        runs.append((name, f"{1e3 * seconds:.3f}", share, "right" if is_right else "WRONG"))
+        print(title, name, rows[-1].cells(), streams[-1].cells(), runs[-1], file=sys.stderr)
+    mixed = [one.best.costed for one in found.values() for _ in range(COPIES)]
+    work = joined(mixed)
+    alone = [work.on_device(device) for device in range(len(work.devices))]
+    run = Simulation(work, upward_ranks(work))
+    single = min(run.seconds(placement) for placement in alone if placement is not None)
+    name = f"{COPIES} of each at once"
+    rows.append(latency_row(name, work, single))
+    each = joined([one.best.costed for one in found.values()])
+    periods = [
+        period_seconds(each, p) for d in range(len(work.devices)) if (p := each.on_device(d))
+    ]
+    streams.append(stream_row("one of each, again and again", each, min(periods)))
+    print(title, rows[-1].cells(), streams[-1].cells(), file=sys.stderr)
+    said = f"{title}; links: {links.description}"
+    return [
+        Table(
+            f"{said}. One request, and mixed work: milliseconds to the end.", COLUMNS, _cells(rows)
+        ),
+        Table(
+            f"{said}. A stream of {STREAM}: milliseconds between requests.",
+            STREAM_COLUMNS,
+            _cells(streams),
+        ),
+        Table(
+            f"{said}. The plan for one request as a session ran it.",
+            ("network", "ms on the timeline", "of the predicted", "outputs"),
+            tuple(runs),
+        ),
+    ]
+
+
+def _cells(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
+    return tuple(row.cells() for row in rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the page, or show the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--networks", nargs="+", default=list(NETWORKS))
+    parser.add_argument("--json", type=Path, help="file for the rows of all tables")
+    chosen = parser.parse_args(arguments)
+    made = [
+        table
+        for title, devices in SETS.items()
+        for links in ((read_links(), ON_CHIP) if "cpu" not in devices else (read_links(),))
+        for table in tables(title, devices, links, chosen.networks)
+    ]
+    if chosen.json is not None:
+        rows = [{"title": x.title, "columns": x.columns, "rows": x.rows} for x in made]
+        chosen.json.write_text(json.dumps(rows, indent=1))
+    if chosen.markdown is None:
+        print("\n\n".join(table.text() for table in made), busy(), sep="\n")
+        return
+    head = HEAD.format(copies=COPIES, random=RANDOM, stream=STREAM, busy=busy())
+    chosen.markdown.write_text(head + "\n\n".join(table.markdown() for table in made) + "\n")
+
+
+if __name__ == "__main__":
+    main()
