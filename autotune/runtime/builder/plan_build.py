@@ -129,6 +129,7 @@ class _PlanBuild:
         self._generating: dict[str, str] = {}
         self._reasons: dict[int, SplitGroup] = {}
         self._alone: set[_Key] = set()
+        self._pays: dict[_Key, float] = {}
         self._joined = _joined(graph)
         self._rounds = 0
         self.table: ProgramTable | None = None
@@ -146,13 +147,16 @@ class _PlanBuild:
                 continue
             name = f"{choice.group.ops[0].name} #{len(self._lowering)}"
             self._lowering[_key(choice)] = name
+            self._pays[_key(choice)] = payoff_of(
+                self._graph, choice.group, self._target.spec
+            ).seconds
             task = Task(
                 name,
                 Stage.LOWER,
                 partial(self._lower, choice),
                 units=len(choice.group.ops),
                 memory_bytes=OPERATOR_BYTES * len(choice.group.ops),
-                payoff_seconds=payoff_of(self._graph, choice.group, self._target.spec).seconds,
+                payoff_seconds=self._pays[_key(choice)],
                 split=partial(self._smaller, choice) if len(choice.group.ops) > 1 else None,
             )
             tasks.append(task)
@@ -210,7 +214,8 @@ class _PlanBuild:
             self._binding[id(program)] = name
             units = sum(map(len, program.streams))
             work = partial(self._bind, program, choice)
-            tasks.append(Task(name, Stage.BIND, work, units, OPERATOR_BYTES))
+            pays = 0.0 if choice is None else self._pays.get(_key(choice), 0.0)
+            tasks.append(Task(name, Stage.BIND, work, units, OPERATOR_BYTES, payoff_seconds=pays))
         return tasks
 
     def _bind(self, program: Program, choice: Choice | None) -> Iterable[Task]:
@@ -228,7 +233,10 @@ class _PlanBuild:
                 name = f"kernel {kernel.digest}"
                 self._generating[kernel.digest] = name
                 work = partial(_generate, self._staged, kernel)
-                tasks.append(Task(name, Stage.GENERATE, work, 1.0, KERNEL_BYTES))
+                pays = 0.0 if choice is None else self._pays.get(_key(choice), 0.0)
+                tasks.append(
+                    Task(name, Stage.GENERATE, work, 1.0, KERNEL_BYTES, payoff_seconds=pays)
+                )
         return tasks
 
     def _assemble_task(self) -> Task:

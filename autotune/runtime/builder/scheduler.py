@@ -11,7 +11,7 @@ from autotune.errors import AutotuneError
 from autotune.runtime.builder.estimates import Estimates
 from autotune.runtime.builder.limits import BuildLimits, size_text
 from autotune.runtime.builder.resident import resident_bytes
-from autotune.runtime.builder.task import Load, Task
+from autotune.runtime.builder.task import Load, Stage, Task
 from autotune.runtime.builder.task_graph import TaskGraph
 from autotune.runtime.builder.trace import BuildTrace, TaskRun
 from autotune.runtime.execution.short_turns import SHORT_TURNS
@@ -183,8 +183,9 @@ class Scheduler:
 def choose(ready: Iterable[Task], running: Collection[Task], estimates: Estimates) -> Task | None:
     """Return the task to run beside those that run; None where none may.
 
-    The interpreter comes first: one thread holds it at a time, and what it makes is work for all others. Then
-    comes the load that runs least (compute beside memory), the fusion that pays most, and the longest task.
+    The interpreter comes first: one thread holds it at a time, and what it makes is work for all others. Of its tasks
+    the later stage comes first, so that a group's kernels do not wait for all groups. Then comes the load that runs
+    least (compute beside memory), the fusion that pays most, and the longest task.
     """
     loads = [task.stage.load for task in running]
     free = [
@@ -196,6 +197,7 @@ def choose(ready: Iterable[Task], running: Collection[Task], estimates: Estimate
         free,
         key=lambda task: (
             task.stage.load is not Load.INTERPRETER,
+            task.stage is Stage.LOWER,
             loads.count(task.stage.load),
             -task.payoff_seconds,
             -estimates.seconds(task),
