@@ -32,7 +32,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards
+.PHONY: docs models bench-machines bench-truth bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -93,6 +93,10 @@ bench-variants: $(BUILT) ## where each kernel variant wins and loses, in emulate
 bench-decoder: $(BUILT) $(CPU_PEERS)/.installed ## decoders whose cache grows: tokens per second and longest step beside ONNX Runtime
 	$(call say,"generating text with autotune and ONNX Runtime")
 	@$(PY) -m benchmarks.decoder --markdown docs/figures-decoder.md $(if $(JSON),--json $(JSON))
+
+bench-build: $(BUILT) ## building plans on one core and two, killed builds, peak memory of every network (15 minutes); JSON=file keeps figures and goes on from them
+	$(call say,"building plans as graphs of tasks")
+	@$(PY) -m benchmarks.build --markdown docs/figures-build.md $(if $(JSON),--json $(JSON))
 
 bench-compile: $(BUILT) ## CPU time from a file to programs and to a first result, and of starting
 	$(call say,"benchmarking the way from a network to its first result")

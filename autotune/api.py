@@ -20,6 +20,7 @@ from autotune.graph.passes import simplify
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.measure.cluster.cluster import Cluster, check_workers, opened_cluster
 from autotune.operators.axes import Layout
+from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits, limits_of
 from autotune.runtime.device_search import DeviceRequest, DeviceSearch, search_on_devices
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.in_place.timed_search import Allowance, timed_search
@@ -250,6 +251,8 @@ def search(
     strategy: str = DEFAULT_STRATEGY,
     storage: str | Path | None = None,
     workers: int | str | Cluster | None = None,
+    cores: int | None = None,
+    memory: int | str | None = None,
 ) -> SearchResult:
     """Find fusion groups and schedules for a network, measure the best, and write the plan.
 
@@ -266,7 +269,8 @@ def search(
     Plans that were tried are trials of an Optuna study in ``storage``: a URL, a file (``.log``: a journal, else
     SQLite), ``:memory:`` for none, or None for ``studies.db`` beside the store. A later search of the network goes on from
     the best of them, also one in another process. ``workers`` measure candidates of emulated machines: a number
-    of Dask workers of this machine, the URL of a Dask scheduler, or an open ``Cluster``.
+    of Dask workers of this machine, the URL of a Dask scheduler, or an open ``Cluster``. On this CPU plans are built by at
+    most ``cores`` threads (None: all) within ``memory`` of this process, in bytes or as a text such as ``4GiB``.
 
     Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this
     budget. Shapes that depend on values are those of inputs drawn by ``seed``; other shapes are
@@ -286,7 +290,7 @@ def search(
         strategy=strategy,
     )
     path, machine = resolve_model(model), choose_target(target)
-    allowed = _allowed_seconds(seconds, machine)
+    allowed, build = _allowed_seconds(seconds, machine), _build_limits(cores, memory, machine)
     _check_workers(workers, machine)
     _check_strategy(strategy, storage, machine)
     chosen = choose_accuracy(accuracy, machine.spec)
@@ -307,7 +311,7 @@ def search(
                     records,
                     limits,
                     options,
-                    Allowance(begin, allowed, len(graphs) - number),
+                    Allowance(begin, allowed, len(graphs) - number, build),
                     progress,
                 )
                 searches.append(timed.search)
@@ -334,7 +338,9 @@ def search(
                 break
             if machine.spec.timed:
                 bounds = intervals_by_input(graph, limits)
-                found = keep_faster_plan(found, graph, machine, bounds, options.seed, progress)
+                found = keep_faster_plan(
+                    found, graph, machine, bounds, options.seed, progress, build
+                )
             if found.began_from and number == 0:
                 origin = f"{origin}; {found.began_from}"
             searches.append(found)
@@ -431,6 +437,16 @@ def _check_workers(workers: int | str | Cluster | None, machine: Target) -> None
             f"workers = {workers!r:.60} for {machine.name}: a search on this CPU times whole runs of the network, "
             "alone on this machine; leave workers out, or calibrate with them"
         )
+
+
+def _build_limits(cores: int | None, memory: int | str | None, machine: Target) -> BuildLimits:
+    """Return the limits of builds. Raises ``InputError`` for illegal ones, and on a machine that builds no plans here."""
+    limits = limits_of(cores, memory)
+    if limits != NO_LIMITS and not isinstance(machine, WholeNetworks):
+        raise InputError(
+            f"cores and memory bound the builds of a search on this CPU; {machine.name} is emulated: leave them out"
+        )
+    return limits
 
 
 def _check_strategy(strategy: str, storage: str | Path | None, machine: Target) -> None:

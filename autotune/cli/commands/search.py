@@ -34,8 +34,10 @@ from autotune.cli.options import (
     MOST_COUNTED,
     SHIPPED,
     AccuracyOption,
+    CoresOption,
     DimOption,
     JsonOption,
+    MemoryOption,
     OutOption,
     RangeOption,
     SeedOption,
@@ -133,6 +135,8 @@ class SearchRequest:
     trials: int
     measure: int
     seconds: float | None
+    cores: int | None
+    memory: str | None
     objective: Objective
     plan_file: Path
     report_file: Path
@@ -165,6 +169,8 @@ def search(
     trials: TrialsOption = DEFAULT_TRIALS,
     measure: MeasureOption = DEFAULT_MEASURE,
     seconds: SecondsOption = None,
+    cores: CoresOption = None,
+    memory: MemoryOption = None,
     objective: ObjectiveOption = Objective.LATENCY,
     out: OutOption = None,
     report: ReportOption = None,
@@ -193,6 +199,8 @@ def search(
         "--target": target is not None,
         "--threads": threads is not None,
         "--seconds": seconds is not None,
+        "--cores": cores is not None,
+        "--memory": memory is not None,
         "--objective energy": objective is Objective.ENERGY,
         "--report": report is not None,
         "--storage": storage is not None,
@@ -235,6 +243,8 @@ def search(
             trials=trials,
             measure=measure,
             seconds=seconds,
+            cores=cores,
+            memory=memory,
             objective=objective,
             plan_file=plan_file,
             report_file=report_file,
@@ -320,6 +330,8 @@ def _execute(request: SearchRequest, heard: Report) -> SearchOutcome:
             strategy=request.strategy,
             storage=request.storage,
             store=request.store,
+            cores=request.cores,
+            memory=request.memory,
         )
     except SearchInterrupted as stop:
         write_report(stop.result, machine.spec, request.report_file, command=request.command)

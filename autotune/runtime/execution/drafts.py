@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from autotune.graph.graph import Graph
+from autotune.isa.program import Program
 from autotune.runtime.execution.concat_aliasing import Made
 from autotune.runtime.execution.native_table import Draft, WholeNetworks, draft_of, network_of
 from autotune.runtime.execution.program_cache import ProgramCache
@@ -19,11 +20,19 @@ _PROGRAM_BYTES = 1 << 40
 """Programs that are kept: all, as they are known by identity."""
 
 
+Bind = Callable[[Sequence[Program]], tuple[Linkable, ...]]
+"""Verifies and binds programs. Raises ``AutotuneError`` for one that is illegal."""
+
+
 class Drafts:
     """Makes drafts of one graph's plans. Not safe to use from several threads."""
 
-    def __init__(self, graph: Graph, target: WholeNetworks, spec: HardwareSpec) -> None:
+    def __init__(
+        self, graph: Graph, target: WholeNetworks, spec: HardwareSpec, bind: Bind | None = None
+    ) -> None:
+        """``bind`` binds programs; None means the target's own way, one by one."""
         self._graph, self._target, self._spec = graph, target, spec
+        self._bind = bind
         self._cache = ProgramCache(_PROGRAM_BYTES)
         self._made: Made = {}
         self._programs: dict[int, Linkable] = {}
@@ -38,6 +47,9 @@ class Drafts:
         """Bind the programs of a network that no plan before had."""
         parts = {id(part.program): part for part in network.parts}
         new = [part for key, part in parts.items() if key not in self._programs]
-        made = self._target.linkables(replace(network, parts=tuple(new)))
+        if self._bind is None:
+            made = self._target.linkables(replace(network, parts=tuple(new)))
+        else:
+            made = self._bind([part.program for part in new])
         self._programs |= {id(p.program): one for p, one in zip(new, made, strict=True)}
         return tuple(self._programs[id(part.program)] for part in network.parts)

@@ -19,6 +19,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.measure.measurement import Measured
 from autotune.operators.interval import Interval
+from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits
 from autotune.runtime.in_place.budget import Budget
 from autotune.runtime.in_place.search import Confirmed, InPlaceSearch
 from autotune.runtime.in_place.whole_runs import WholeRuns
@@ -58,11 +59,12 @@ COMPARED = 5
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """Time of a search over several graphs: ``seconds`` from ``start_seconds`` on by ``time.monotonic`` (None: by each
-    graph's own time), shared by the ``graphs`` that are left."""
+    graph's own time), shared by the ``graphs`` that are left. Plans are built within ``build``."""
 
     start_seconds: float
     seconds: float | None
     graphs: int = 1
+    build: BuildLimits = NO_LIMITS
 
     def budget(self, run_seconds: float, now_seconds: float) -> Budget:
         """Return the time of the next graph, whose run takes ``run_seconds``, without that of its contest."""
@@ -137,7 +139,7 @@ class _TimedSearch:
         self.progress("prepare", 0, 1)
         heuristic = heuristic_choices(self.graph, spec)
         inputs = draw_inputs(self.graph, self.ranges, self.seed)
-        runs = WholeRuns(self.graph, self.target, inputs)
+        runs = WholeRuns(self.graph, self.target, inputs, self.allowance.build)
         run_seconds = sum(runs.run(heuristic, 2).least.values())
         self.progress("prepare", 1, 1)
         estimate = estimate_of(self.model, spec)
@@ -159,7 +161,13 @@ class _TimedSearch:
             is_interrupted = True
         found = self._compared(runs, estimate, heuristic, search)
         settled = keep_faster_plan(
-            found, self.graph, self.target, self.ranges, self.seed, self.progress
+            found,
+            self.graph,
+            self.target,
+            self.ranges,
+            self.seed,
+            self.progress,
+            self.allowance.build,
         )
         return settled, is_interrupted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +13,9 @@ import numpy.typing as npt
 
 from autotune.graph.graph import Graph
 from autotune.operators.tensor import Array
+from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits
+from autotune.runtime.builder.plan_build import StagedNetworks
+from autotune.runtime.builder.program_binding import bind_programs
 from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.execution.drafts import Drafts
 from autotune.runtime.execution.native_table import WholeNetworks
@@ -70,11 +73,21 @@ class WholeRuns:
     On one thread the seconds are the thread's own, to which other work of the machine adds nothing.
     """
 
-    def __init__(self, graph: Graph, target: Target, inputs: Mapping[str, Array]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        target: Target,
+        inputs: Mapping[str, Array],
+        limits: BuildLimits = NO_LIMITS,
+    ) -> None:
+        """Plans are built within ``limits``."""
         assert isinstance(target, WholeNetworks)
         self._graph, self._target = graph, target
         self._inputs = inputs
-        self._drafts = Drafts(graph, target, target.spec)
+        bind = (
+            partial(bind_programs, target, limits) if isinstance(target, StagedNetworks) else None
+        )
+        self._drafts = Drafts(graph, target, target.spec, bind)
         self._workshop = target.workshop()
         self._ready: OrderedDict[_Key, ProgramTable] = OrderedDict()
         self._expected: Mapping[str, Array] | None = None

@@ -13,6 +13,7 @@ from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.operators.interval import Interval
 from autotune.operators.tensor import Array
+from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits
 from autotune.runtime.execution.execution import execute
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.random_inputs import draw_graph_inputs
@@ -36,11 +37,13 @@ def keep_faster_plan(
     ranges: Mapping[str, Interval],
     seed: int,
     progress: Progress | None = None,
+    build: BuildLimits = NO_LIMITS,
 ) -> GraphSearch:
     """Return the search with its plan, or with the heuristic plan unless the search's is shown to be faster.
 
     Both run in turns on inputs drawn by ``seed`` within ``ranges``. A plan whose outputs differ from the
     heuristic plan's and from the reference's loses. Without a heuristic plan the search is returned as it is.
+    Plans are built within ``build``.
     """
     heuristic = search.heuristic
     if heuristic is None or heuristic.scheduled == search.found.scheduled:
@@ -50,7 +53,7 @@ def keep_faster_plan(
     )
     heard = silent if progress is None else progress
     heard("compare", 0, 1)
-    contest = _hold(search.plan, plan, graph, target, ranges, seed)
+    contest = _hold(search.plan, plan, graph, target, ranges, seed, build)
     heard("compare", 1, 1)
     if contest is not None and contest.is_won:
         return replace(search, contest=contest)
@@ -64,12 +67,13 @@ def _hold(
     target: Target,
     ranges: Mapping[str, Interval],
     seed: int,
+    build: BuildLimits,
 ) -> Contest | None:
     """Hold the contest; None where the found plan cannot run, or its outputs are wrong."""
     inputs = draw_inputs(graph, ranges, seed)
     try:
         tables = [
-            initial_table(OpenedGraph(graph, plan, ranges), target, None, online=False).table
+            initial_table(OpenedGraph(graph, plan, ranges), target, None, False, build).table
             for plan in (heuristic, found)
         ]
         expected, outputs = (execute(table, target, inputs)[0] for table in tables)

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotune.errors import AutotuneError
+from autotune.api import search
+from autotune.errors import AutotuneError, InputError
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
@@ -26,7 +27,8 @@ from autotune.runtime.builder import plan_build
 from autotune.runtime.builder.criteria import fusion_criteria
 from autotune.runtime.builder.limits import BuildLimits
 from autotune.runtime.builder.plan_build import Built, build_plan
-from autotune.runtime.builder.scheduler import Scheduler
+from autotune.runtime.builder.program_binding import bind_programs
+from autotune.runtime.builder.scheduler import MemoryExceeded, Scheduler
 from autotune.runtime.builder.task import Stage
 from autotune.runtime.caches import table_cache
 from autotune.runtime.execution.execution import execute
@@ -213,3 +215,20 @@ def test_a_build_that_was_killed_goes_on_where_it_stood(
     assert resumed["kernels"] <= whole["kernels"] - 2
     assert resumed["programs"] > 0 and whole["programs"] == 0
     assert resumed["sums"] == whole["sums"]
+
+
+def test_programs_of_a_search_are_bound_as_one_by_one() -> None:
+    machine = target("cpu", 1)
+    assert isinstance(machine, NativeTarget)
+    choices = heuristic_choices(joined(), machine.spec)
+    programs = [LOWER(c.group, c.schedule, machine.spec) for c in choices if c.schedule]
+    wanted = [machine.bound(program) for program in programs]
+    assert list(bind_programs(machine, BuildLimits(4), programs)) == wanted
+    assert not [x for one in wanted for x in machine.missing_code(one)]
+    with pytest.raises(MemoryExceeded, match="allow at least"):
+        bind_programs(machine, BuildLimits(1, 1 << 20), programs)
+
+
+def test_a_search_of_an_emulated_machine_takes_no_limits_of_builds() -> None:
+    with pytest.raises(InputError, match="leave them out"):
+        search("mlp", "edge", cores=1)
