@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
@@ -91,8 +92,8 @@ class Cluster:
         """Workers that run this code, at least 1."""
         return max(1, len(self.fitting({this_code(): 1.0})))
 
-    def require(self, target: Target, nap: Callable[[float], None] = NAP) -> int:
-        """Wait for a first worker; return how many can measure a target.
+    def require(self, target: Target, nap: Callable[[float], None] = NAP) -> tuple[str, ...]:
+        """Wait for a first worker; return the addresses of those that can measure a target.
 
         Raises ``TargetError`` if workers are there and none can, or none comes in ``START_SECONDS``.
         """
@@ -100,7 +101,7 @@ class Cluster:
         for _ in range(round(START_SECONDS / POLL_SECONDS)):
             fitting, there = self.fitting(wanted), self.announced()
             if fitting:
-                return len(fitting)
+                return fitting
             if there and len(there) == len(self.client.scheduler_info()["workers"]):
                 raise TargetError(
                     f"{self.place.text}: none of its {len(there)} workers can measure {target.name}: "
@@ -118,18 +119,14 @@ class Cluster:
         job: object,
         key: str,
         wanted: Mapping[str, float],
-        worker: str | None = None,
+        worker: str,
     ) -> Any:
-        """Send a job where it fits, or to one ``worker``; return its future."""
+        """Send a job to a worker, which runs it when the ``wanted`` resources are free; return its future."""
         return self.client.submit(
-            work, job, key=key, resources=dict(wanted), workers=worker, pure=False
+            work, job, key=key, resources=dict(wanted), workers=[worker], pure=False
         )
 
-    def processing(self) -> dict[str, Sequence[str]]:
-        """Return the keys of the jobs that each worker holds, by its address."""
-        return dict(self.client.processing())
-
-    @property
+    @cached_property
     def losses(self) -> tuple[type[BaseException], ...]:
         """Errors of work that no worker finished: they died with it, or the scheduler is gone."""
         from concurrent.futures import CancelledError

@@ -33,14 +33,21 @@ DEPTH = 2
 """Jobs per worker that are sent: one runs, one waits there."""
 
 LOOK_SECONDS = 1.0
-"""Time between two looks at workers and stragglers."""
+"""Time between two looks at workers and stragglers; a hundredth of it more for each worker."""
 
 LATE_SECONDS = 2.0
 LATE_FACTOR = 3.0
-"""A job is late after ``LATE_SECONDS`` and so many times what its worker's jobs take by the mean."""
+"""A job is late after ``LATE_SECONDS`` and so many times what jobs take by the mean."""
 
 UNKNOWN_SECONDS = 5.0
 """Time of a job while none has come back."""
+
+LIVES = 3
+"""Workers that may be lost with a job before its candidates go on one by one; and with such a candidate
+before it fails."""
+
+FETCH_SECONDS = 5.0
+"""Longest wait for results of a job that has ended: its worker may have been lost since."""
 
 LONELY_SECONDS = 60.0
 """Longest time without any worker that fits, before a run ends."""
@@ -48,17 +55,20 @@ LONELY_SECONDS = 60.0
 
 @dataclass(slots=True)
 class _Share:
-    """Candidates that travel together, by place. ``runs`` are the futures of them: the first, and copies."""
+    """Candidates that travel together, by place. ``runs`` are the futures of them by worker: the first, and
+    a copy. ``losses`` counts the workers that were lost with one."""
 
     items: tuple[tuple[int, Candidate], ...]
     since_seconds: float
-    runs: list[Any] = field(default_factory=list)
+    runs: dict[str, Any] = field(default_factory=dict)
+    losses: int = 0
 
 
 class Distribution:
     """Runs candidates of a target over a cluster; the place of each is its number in the order given.
 
-    Every candidate gets one result, of whichever run of it comes back first.
+    Every candidate gets one result, of whichever run of it comes back first. Each job names its worker: the
+    scheduler would look at all of them for every job, which takes it 11 ms where there are a thousand.
     """
 
     def __init__(
@@ -82,8 +92,9 @@ class Distribution:
         self._waiting: deque[tuple[int, Candidate]] = deque()
         self._is_drawn = False
         self._shares: dict[str, _Share] = {}
+        self._again: deque[_Share] = deque()
+        self._load: dict[str, int] = {}
         self._done: SimpleQueue[Any] = SimpleQueue()
-        self._workers = 1
         self._next_look_seconds = self._lonely_since_seconds = 0.0
         self._spent_seconds = 0.0
         self._finished = 0
@@ -93,31 +104,43 @@ class Distribution:
 
         Raises ``TargetError`` if no worker can measure the target, or scheduler or workers are gone.
         """
-        self._workers = self._cluster.require(self._target)
+        self._load = dict.fromkeys(self._cluster.require(self._target), 0)
         self._lonely_since_seconds = self._clock()
         try:
-            while self._hand_out() or self._shares:
+            while self._hand_out() or self._shares or self._again:
                 for future in self._arrived():
                     yield from self._take_in(future)
-                self._look()
+                yield from self._look()
         except OSError as error:
             raise self._gone(str(error)) from None
         finally:
-            self._cluster.cancel([run for share in self._open() for run in share.runs])
+            self._cluster.cancel([run for share in self._open() for run in share.runs.values()])
 
     def _open(self) -> list[_Share]:
-        """Return the shares without a result, the oldest first."""
+        """Return the shares that workers have, the oldest first."""
         return list({id(share): share for share in self._shares.values()}.values())
 
     def _hand_out(self) -> bool:
         """Send jobs until every worker has enough; return False when nothing is left to send."""
-        while len(self._open()) < DEPTH * self._workers:
-            self._draw()
-            if not self._waiting:
+        while self._load:
+            worker = min(self._load, key=self._load.__getitem__)
+            if self._load[worker] >= DEPTH:
+                return True
+            share = self._next()
+            if share is None:
                 return False
-            items = tuple(self._waiting.popleft() for _ in range(self._size()))
-            self._send(_Share(items, self._clock()))
+            self._send(share, worker)
         return True
+
+    def _next(self) -> _Share | None:
+        """Return what to send next: a share that lost its worker, or waiting candidates; None for neither."""
+        if self._again:
+            return self._again.popleft()
+        self._draw()
+        if not self._waiting:
+            return None
+        items = tuple(self._waiting.popleft() for _ in range(self._size()))
+        return _Share(items, self._clock())
 
     def _draw(self) -> None:
         """Fill the queue of waiting candidates, never beside a timed measurement on this machine."""
@@ -133,21 +156,19 @@ class Distribution:
 
     def _size(self) -> int:
         """Return the number of candidates of the next job: the last ones are small, lest one holds all."""
-        return min(
-            len(self._waiting),
-            batch_size(len(self._waiting), self._workers) if self._is_drawn else BATCH,
-        )
+        size = batch_size(len(self._waiting), len(self._load)) if self._is_drawn else BATCH
+        return min(len(self._waiting), size)
 
-    def _send(self, share: _Share, worker: str | None = None) -> None:
-        """Send a share to where it fits, or a copy of it to one worker."""
+    def _send(self, share: _Share, worker: str) -> None:
         packed = pack(self._target)
         assert packed is not None, "targets that cannot travel are measured here"
         candidates = tuple(candidate for _, candidate in share.items)
         limits = tuple(map(self._limit_seconds, candidates))
         job = Job(Batch.make(packed, self._lower, candidates), limits)
         future = self._cluster.submit(run_job, job, next(self._keys), self._wanted, worker)
-        share.runs.append(future)
+        share.runs[worker] = future
         self._shares[future.key] = share
+        self._load[worker] += 1
         future.add_done_callback(self._done.put)
 
     def _arrived(self) -> Iterator[Any]:
@@ -163,81 +184,95 @@ class Distribution:
         share = self._shares.get(future.key)
         if share is None:
             return  # another run of it was first
-        if future.status == "finished":
-            results: Results | Refused = future.result()
-            if isinstance(results, Refused):
-                raise TargetError(
-                    f"{self._cluster.place.text}: a worker cannot load {self._target.name} "
-                    f"({results.reason}); install its package on every machine"
-                )
-            self._close(share)
-            for (place, candidate), result in zip(share.items, results, strict=True):
-                yield place, to_measurement(candidate, result)
-            return
-        if future.status in ("lost", "pending"):  # its worker died with the result: it runs again
+        match future.status:
+            case "finished":
+                yield from self._fetch(share, future)
+            case "lost" | "pending":  # its worker died with the result: the next look sees to it
+                future.add_done_callback(self._done.put)
+            case "error":
+                error = future.exception()
+                if not isinstance(error, self._cluster.losses):
+                    raise error
+                yield from self._lose(share, future)
+            case other:
+                raise self._gone(f"a job is {other}")
+
+    def _fetch(self, share: _Share, future: Any) -> Iterator[tuple[int, Measurement]]:
+        """Take the results of a share from the worker that has them; later if it does not give them."""
+        try:
+            results: Results | Refused = future.result(timeout=FETCH_SECONDS)
+        except TimeoutError:
             future.add_done_callback(self._done.put)
             return
-        if future.status != "error":
-            raise self._gone(f"a job is {future.status}")
-        yield from self._after_deaths(share, future)
+        if isinstance(results, Refused):
+            raise TargetError(
+                f"{self._cluster.place.text}: a worker cannot load {self._target.name} "
+                f"({results.reason}); install its package on every machine"
+            )
+        self._close(share)
+        for (place, candidate), result in zip(share.items, results, strict=True):
+            yield place, to_measurement(candidate, result)
 
     def _close(self, share: _Share) -> None:
         if len(share.runs) == 1:  # the time of others says nothing of a usual job
             self._spent_seconds += self._clock() - share.since_seconds
             self._finished += 1
-        for run in share.runs:
-            self._shares.pop(run.key, None)
-        self._cluster.cancel([run for run in share.runs if not run.done()])
+        self._cluster.cancel([run for run in share.runs.values() if not run.done()])
+        for worker in list(share.runs):
+            self._forget(share, worker)
 
-    def _after_deaths(self, share: _Share, future: Any) -> Iterator[tuple[int, Measurement]]:
-        """Take in a job that Dask gave up, as several workers died with it: alone, each of its candidates
-        gets another chance, and one that ends workers by itself fails."""
-        from distributed.scheduler import KilledWorker
+    def _forget(self, share: _Share, worker: str) -> None:
+        """Take a run off the books."""
+        self._shares.pop(share.runs.pop(worker).key, None)
+        if worker in self._load:
+            self._load[worker] -= 1
 
-        error = future.exception()
-        if not isinstance(error, KilledWorker):
-            raise error
-        del self._shares[future.key]
-        share.runs.remove(future)
+    def _lose(self, share: _Share, future: Any) -> Iterator[tuple[int, Measurement]]:
+        """Send a share again that lost its last run with a worker: after several such losses each candidate
+        alone, and one that was lost so often by itself fails."""
+        self._forget(share, next(at for at, run in share.runs.items() if run is future))
+        share.losses += 1
         if share.runs:
             return
-        if len(share.items) == 1:
+        if share.losses <= LIVES:
+            self._again.append(share)
+        elif len(share.items) > 1:
+            now = self._clock()
+            self._again.extend(_Share((item,), now) for item in share.items)
+        else:
             place, candidate = share.items[0]
-            reason = f"{FailureKind.DIED.opening}{error.allowed_failures + 1} workers were lost"
+            reason = f"{FailureKind.DIED.opening}{share.losses} workers were lost with it"
             yield place, Failed(candidate, reason)
-            return
-        for item in share.items:
-            self._send(_Share((item,), self._clock()))
 
-    def _look(self) -> None:
-        """Count the workers that fit, from time to time, and let idle ones copy late jobs."""
+    def _look(self) -> Iterator[tuple[int, Measurement]]:
+        """From time to time, learn which workers came and went, send what was lost again, and let idle
+        workers copy late jobs."""
         now = self._clock()
         if now < self._next_look_seconds:
             return
-        self._next_look_seconds = now + LOOK_SECONDS
+        self._next_look_seconds = now + LOOK_SECONDS * (1 + len(self._load) / 100)
         fitting = self._cluster.fitting(self._wanted)
         if fitting:
-            self._workers, self._lonely_since_seconds = len(fitting), now
+            self._lonely_since_seconds = now
         elif now - self._lonely_since_seconds > LONELY_SECONDS:
             raise self._gone(f"no worker that fits is left for {LONELY_SECONDS:g} s")
-        late = [share for share in self._open() if self._is_late(share, now)]
-        if late and fitting:
-            self._copy(late, fitting)
+        self._load = {worker: self._load.get(worker, 0) for worker in fitting}
+        for share in self._open():
+            for worker, run in list(share.runs.items()):
+                if worker not in self._load and not run.done():
+                    self._cluster.cancel([run])
+                    yield from self._lose(share, run)
+        self._copy([share for share in self._open() if self._is_late(share, now)])
 
     def _is_late(self, share: _Share, now: float) -> bool:
         known = self._spent_seconds / self._finished if self._finished else UNKNOWN_SECONDS
         return now - share.since_seconds > LATE_SECONDS + LATE_FACTOR * known
 
-    def _copy(self, late: list[_Share], fitting: tuple[str, ...]) -> None:
-        """Send a copy of each late share that has one run at most to an idle worker, as far as there are.
-
-        A run that no worker holds is of a worker that was lost with nobody to take over.
-        """
-        held = self._cluster.processing()
-        running = {key for keys in held.values() for key in keys}
-        idle = [address for address in fitting if not held.get(address)]
-        alone = [share for share in late if sum(run.key in running for run in share.runs) < 2]
-        for share, worker in zip(alone, idle, strict=False):
+    def _copy(self, late: list[_Share]) -> None:
+        """Send a copy of each late share that has one run to an idle worker, as far as there are."""
+        idle = [worker for worker, load in self._load.items() if load == 0]
+        single = [share for share in late if len(share.runs) == 1]
+        for share, worker in zip(single, idle, strict=False):
             self._send(share, worker)
 
     def _gone(self, cause: str) -> TargetError:

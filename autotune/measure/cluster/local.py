@@ -23,14 +23,20 @@ QUIET = {
 """Settings of Dask for local workers: no log, no sampling of the measuring thread."""
 
 
-class _Worker(SubprocessWorker):  # type: ignore[misc]  # Dask has no types here
-    """A worker and the nanny that starts it again, apart from the terminal: Ctrl-C is this process's to handle.
+class _Workers(SubprocessWorker):  # type: ignore[misc]  # Dask has no types here
+    """``count`` workers and one process of nannies that starts them again, apart from the terminal: Ctrl-C is
+    this process's to handle.
 
-    Both end when the scheduler in this process is gone, however that ended.
+    All end when the scheduler in this process is gone, however that ended.
     """
 
+    def __init__(self, scheduler: str, name: object, count: int, options: dict[str, Any]) -> None:
+        super().__init__(scheduler, name=name, worker_kwargs=options)
+        self._count = count
+
     async def _start(self) -> None:
-        spec = json.dumps({"cls": self.worker_class, "opts": self.worker_kwargs})
+        one = {"cls": self.worker_class, "opts": self.worker_kwargs}
+        spec = json.dumps({str(number): one for number in range(self._count)})
         self.process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "dask", "spec", self.scheduler, "--spec", spec),
             stdin=subprocess.DEVNULL,
@@ -50,18 +56,15 @@ def start(count: int) -> Any:
         "dashboard": False,
         "local_directory": tempfile.gettempdir(),
     }
-    worker = {
-        "cls": _Worker,
-        "options": {"worker_class": "distributed.Nanny", "worker_kwargs": options},
-    }
+    workers = {"cls": _Workers, "options": {"count": count, "options": options}}
     scheduler = {
         "cls": Scheduler,
         "options": {"host": HOST, "port": 0, "dashboard": False, "dashboard_address": None},
     }
     return SpecCluster(
-        workers=dict.fromkeys(range(count), worker),
+        workers={0: workers},
         scheduler=scheduler,
-        worker=worker,
+        worker=workers,
         silence_logs=logging.CRITICAL,
         name="autotune",
     )

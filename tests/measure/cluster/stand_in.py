@@ -22,8 +22,9 @@ class Future:
     key: str
     work: Callable[[Any], Any]
     job: Any
-    worker: str | None
+    worker: str
     status: str = "pending"
+    unfetched: int = 0
     heard: list[Callable[[Future], None]] = field(default_factory=list)
 
     def add_done_callback(self, heard: Callable[[Future], None]) -> None:
@@ -32,8 +33,12 @@ class Future:
         if self.status != "pending":
             heard(self)
 
-    def result(self) -> Any:
-        """What the work gives."""
+    def result(self, timeout: float) -> Any:
+        """What the work gives, unless its worker is lost first."""
+        assert timeout > 0
+        if self.unfetched:
+            self.unfetched -= 1
+            raise TimeoutError
         return self.work(self.job)
 
     def exception(self) -> BaseException:
@@ -60,22 +65,16 @@ class StandIn(Cluster):
         self.names = list(names)
         self.runs: list[Future] = []
         self.cancelled: list[Future] = []
-        self.held: dict[str, list[str]] = {}
 
-    def require(self, target: Any, nap: Any = None) -> int:
+    def require(self, target: Any, nap: Any = None) -> tuple[str, ...]:
         """Workers are there."""
-        return len(self.names)
+        return tuple(self.names)
 
     def fitting(self, wanted: Mapping[str, float]) -> tuple[str, ...]:
         """All fit."""
         return tuple(self.names)
 
-    def processing(self) -> dict[str, Sequence[str]]:
-        """What remains is with the first worker, unless a script says otherwise."""
-        pending = [run.key for run in self.runs if run.status == "pending"]
-        return dict(self.held) if self.held else {self.names[0]: pending}
-
-    def submit(self, work: Any, job: Any, key: str, wanted: Any, worker: str | None = None) -> Any:
+    def submit(self, work: Any, job: Any, key: str, wanted: Any, worker: str) -> Any:
         """Take a job by its fate."""
         run = Future(key, work, job, worker)
         fate = self.fates.get(len(self.runs), FINISHED)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -15,13 +17,8 @@ from autotune.measure.measurement import Failed, FailureKind, Measured, Measurem
 from autotune.measure.runner import Runner
 from tests.measure import measure_case as case
 
-stand_in = pytest.importorskip("tests.measure.cluster.stand_in")  # needs Dask
-StandIn, KILLED, LOST, REMAINS = (
-    stand_in.StandIn,
-    stand_in.KILLED,
-    stand_in.LOST,
-    stand_in.REMAINS,
-)
+pytest.importorskip("distributed")
+from tests.measure.cluster.stand_in import KILLED, LOST, REMAINS, StandIn
 
 
 @pytest.fixture(autouse=True)
@@ -71,10 +68,10 @@ def test_at_most_a_few_jobs_per_worker_are_under_way() -> None:
 def test_a_job_that_never_ends_holds_nobody_and_its_copy_counts_once() -> None:
     cluster = StandIn({1: REMAINS})
     assert costs(over(cluster, 300)) == {place: place for place in range(300)}
-    copies = [run for run in cluster.runs if run.worker is not None]
-    assert [copy.worker for copy in copies] == ["b"]  # the worker that holds nothing
-    assert copies[0].job == cluster.runs[1].job
-    assert cluster.cancelled == [cluster.runs[1]]
+    straggler = cluster.runs[1]
+    copies = [run for run in cluster.runs if run.job == straggler.job and run is not straggler]
+    assert [copy.worker for copy in copies] == [{"a": "b", "b": "a"}[straggler.worker]]
+    assert cluster.cancelled == [straggler]
 
 
 def test_the_first_of_two_runs_counts_and_the_other_is_not_taken() -> None:
@@ -83,30 +80,65 @@ def test_the_first_of_two_runs_counts_and_the_other_is_not_taken() -> None:
     for place, result in over(cluster, 300):
         assert place not in found and isinstance(result, Measured)
         found[place] = result.execution.cycles
-        if cluster.runs[-1].worker is not None and cluster.runs[1].status == "pending":
-            cluster.runs[1].end("finished")  # the straggler comes back as well
+        straggler = cluster.runs[1]
+        if cluster.runs[-1].job == straggler.job and straggler.status == "pending":
+            straggler.end("finished")  # it comes back as well
     assert len(found) == 300
 
 
-def test_a_job_that_no_worker_holds_any_more_is_sent_again() -> None:
-    cluster = StandIn({0: REMAINS, 1: REMAINS})
-    cluster.held = {"z": []}  # both were with a worker that is gone
-    assert len(costs(over(cluster, 40))) == 40
-    assert sum(run.worker is not None for run in cluster.runs) == 2
+def test_jobs_of_a_worker_that_is_lost_run_elsewhere() -> None:
+    cluster = StandIn({0: REMAINS, 2: REMAINS})
+    results = over(cluster, 300)
+    found = dict([next(results)])
+    lost = cluster.runs[0].worker
+    cluster.names.remove(lost)
+    found |= dict(results)
+    assert len(found) == 300
+    assert {run.worker for run in cluster.runs[4:]} == {"b" if lost == "a" else "a"}
 
 
-def test_a_job_that_workers_died_with_is_tried_again_one_by_one() -> None:
-    cluster = StandIn({0: KILLED})
-    assert costs(over(cluster, 256)) == {place: place for place in range(256)}
+def test_results_that_a_worker_does_not_give_are_asked_for_again() -> None:
+    cluster = StandIn()
+    results = over(cluster, 300)
+    found = dict([next(results)])
+    for run in cluster.runs[1:]:
+        run.unfetched = 2
+    assert len(found | dict(results)) == 300
 
 
-def test_a_candidate_that_ends_worker_after_worker_fails_alone() -> None:
-    cluster = StandIn({0: KILLED, 4: KILLED})
+def test_a_new_worker_gets_jobs() -> None:
+    cluster = StandIn(names=("a",))
+    results = over(cluster, 400)
+    found = dict([next(results)])
+    cluster.names.append("late")
+    found |= dict(results)
+    assert len(found) == 400 and "late" in {run.worker for run in cluster.runs}
+
+
+def test_a_job_that_several_workers_are_lost_with_goes_on_one_by_one() -> None:
+    # the first job goes to the head of the queue again, and is lost whenever it runs
+    cluster = Deadly(0)
     results = dict(over(cluster, 256))
     failed = {place: one for place, one in results.items() if isinstance(one, Failed)}
-    assert len(results) == 256 and len(failed) == 1
-    only = next(iter(failed.values()))
-    assert only.kind is FailureKind.DIED and "4 workers were lost" in only.reason
+    assert len(results) == 256 and list(failed) == [0]
+    assert failed[0].kind is FailureKind.DIED and "4 workers were lost" in failed[0].reason
+    assert cluster.deaths == 2 * (distribution.LIVES + 1)
+
+
+class Deadly(StandIn):
+    """Workers are lost with every job that holds a candidate."""
+
+    def __init__(self, candidate: int) -> None:
+        super().__init__()
+        self.candidate = case.candidate(candidate)
+        self.deaths = 0
+
+    def submit(self, work: Any, job: Any, key: str, wanted: Any, worker: str) -> Any:
+        """Take a job; it dies with the candidate."""
+        if self.candidate in pickle.loads(job.batch.work)[1]:
+            self.fates[len(self.runs)] = KILLED
+            self.deaths += 1
+        return super().submit(work, job, key, wanted, worker)
 
 
 def test_a_scheduler_that_is_gone_ends_the_run_in_one_line() -> None:

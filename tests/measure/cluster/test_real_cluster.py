@@ -17,6 +17,7 @@ from autotune.measure.runner import Runner, Workers
 from autotune.store.store import Store
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec, target
+from autotune.tuner import bulk
 from autotune.tuner.bulk import MANY, rank_all
 from autotune.tuner.calibrate import CalibrationResult, calibrate
 from autotune.tuner.machines.search_point import model_of
@@ -113,7 +114,10 @@ def test_a_second_coordinator_shares_the_scheduler_by_its_address(cluster: Clust
         assert any(isinstance(one, Failed) for one in here)  # the illegal one, with its reason
 
 
-def test_workers_rank_schedules_as_this_process_does(cluster: Cluster) -> None:
+def test_workers_rank_schedules_as_this_process_does(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_PORTION", MANY)  # few workers load the model, which takes long
     ranking = Ranking(model_of(EDGE.spec), EDGE.spec, Objective.LATENCY, 0)
     groups = {one.group.key: one.group for one in real_candidates(8)}.values()
     jobs = [(group, QUICK, None) for group in groups] * (MANY // len(groups) + 1)
@@ -148,4 +152,4 @@ def test_a_timed_machine_is_measured_by_one_worker_of_this_one(cluster: Cluster)
     cpu = target("cpu:1")
     results = list(Runner(cpu, cluster).measure(real_candidates(3)))
     assert sum(isinstance(one, Measured) for one in results) >= 1
-    assert cluster.require(cpu) == 1
+    assert len(cluster.require(cpu)) == 1
