@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         predict_network,
         search,
         search_devices,
+        search_front,
         sweep,
     )
     from autotune.cost_model.predictor import Predictor
@@ -87,6 +88,7 @@ __all__ = [
     "register_target",
     "search",
     "search_devices",
+    "search_front",
     "sweep",
     "target",
 ]
@@ -115,6 +117,7 @@ _HOMES = {
     "register_target": "autotune.targets.plugins.registry",
     "search": "autotune.api",
     "search_devices": "autotune.api",
+    "search_front": "autotune.api",
     "sweep": "autotune.api",
     "target": "autotune.targets.opening",
 }

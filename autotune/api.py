@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from autotune.arguments import dims_of, integer_of, path_of, seconds_of
@@ -45,6 +45,7 @@ from autotune.targets.settings import Setting
 from autotune.tuner.calibrate import CalibrationResult, default_budget
 from autotune.tuner.calibrate import calibrate as run_calibration
 from autotune.tuner.calibrate_groups import GROUP_BUDGET, GroupCalibration, calibrate_groups
+from autotune.tuner.front import DEFAULT_POINTS, FrontPoint, find_front, least_product
 from autotune.tuner.fusion import search as run_search
 from autotune.tuner.interruption import SearchInterrupted
 from autotune.tuner.machines.exploration import (
@@ -261,10 +262,12 @@ def search(
     ``strategy`` names what proposes plans. On this CPU ``seconds`` bounds the whole search instead (None: 15 to 60, by the
     network's own time). It measures candidates in whole runs of the network, and in the last step runs the plan
     and the heuristic plan in turns; the heuristic plan stays unless the other is shown to be faster. Ctrl-C ends
-    the measuring, and a plan that is faster is written before ``KeyboardInterrupt`` goes on. ``objective`` is ``latency`` or
-    ``energy``; ``out`` the plan file. ``accuracy`` selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere), and
-    ``ranges`` bound the inputs; both stay with the plan. A measurement fails after
-    ``time_limit_seconds`` (None: a minute, and more for large candidates).
+    the measuring, and a plan that is faster is written before ``KeyboardInterrupt`` goes on. ``objective`` is ``latency``,
+    ``energy``, a sum such as ``latency+4e-07*energy`` (cycles and femtojoules), or ``energy-delay``, their product:
+    three to five searches, and the plan names the sum that it is best for. ``out`` is the plan file. ``accuracy``
+    selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere), and ``ranges`` bound the inputs; both
+    stay with the plan. A measurement fails after ``time_limit_seconds`` (None: a minute, and more for large
+    candidates).
 
     Plans that were tried are trials of an Optuna study in ``storage``: a URL, a file (``.log``: a journal, else
     SQLite), ``:memory:`` for none, or None for ``studies.db`` beside the store. A later search of the network goes on from
@@ -276,15 +279,42 @@ def search(
     budget. Shapes that depend on values are those of inputs drawn by ``seed``; other shapes are
     planned by rule when they run. Costs are predicted by the target's calibrated model, else by the shipped one
     on emulated machines, and by an analytic estimate on this CPU. Raises ``AutotuneError`` for a network that
-    cannot be read, for ``seconds`` on an emulated machine, for ``workers`` on this CPU, and, before it searches, for a place where no plan
-    can be written.
+    cannot be read, for ``seconds`` on an emulated machine, for ``workers`` on this CPU, and, before it searches,
+    for a place where no plan can be written.
     """
     begin = time.monotonic()
     plan_file, extents, limits = _plan_file(out), dims_of(dims), ranges_of(ranges)
+    wanted = Objective.parse(objective) if isinstance(objective, str) else objective
+    if wanted.is_product:
+        machine = choose_target(target)
+        SearchOptions(objective=Objective.ENERGY).check(machine.spec)
+        by_sum = partial(
+            search,
+            model,
+            machine,
+            trials,
+            measure,
+            seed=seed,
+            dims=dims,
+            out=out,
+            store=store,
+            progress=progress,
+            accuracy=accuracy,
+            ranges=ranges,
+            time_limit_seconds=time_limit_seconds,
+            seconds=seconds,
+            strategy=strategy,
+            storage=storage,
+            workers=workers,
+        )
+        result = least_product(lambda weighed: by_sum(objective=weighed))
+        if plan_file is not None:
+            result.plan.save(plan_file)  # the last search may have found a worse product
+        return result
     options = SearchOptions(
         trials,
         measure,
-        Objective.parse(objective),
+        wanted,
         seed,
         time_limit_seconds=time_limit_seconds,
         strategy=strategy,
@@ -418,6 +448,56 @@ def _machines(devices: Iterable[Target | Path | str] | str) -> list[Target]:
     given = devices.split(",") if isinstance(devices, str) else list(devices)
     check_names([str(one) for one in given if isinstance(one, (str, Path))] or ["open"])
     return [choose_target(one.strip() if isinstance(one, str) else one) for one in given]
+
+
+def search_front(
+    model: Path | str,
+    target: Target | Path | str,
+    points: int = DEFAULT_POINTS,
+    trials: int = DEFAULT_TRIALS,
+    measure: int = DEFAULT_MEASURE,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    store: Store | Path | str | None = None,
+    progress: Progress | None = None,
+    accuracy: Accuracy | str | None = None,
+    ranges: Ranges | None = None,
+    time_limit_seconds: float | None = None,
+    strategy: str = DEFAULT_STRATEGY,
+    storage: str | Path | None = None,
+    workers: int | str | Cluster | None = None,
+    each: Callable[[tuple[FrontPoint, ...]], None] | None = None,
+) -> tuple[FrontPoint, ...]:
+    """Return plans of a network between least latency and least energy, none of which another one beats.
+
+    ``points`` (2 or more) bounds the searches; the other arguments are those of ``search``, for each of them. Costs
+    are cycles and femtojoules, as measured. ``each`` receives the plans found so far after every search. Raises
+    ``AutotuneError`` as ``search`` does, and ``InputError`` for a machine that does not measure energy.
+    """
+    integer_of(points, "points", 2)
+    machine = choose_target(target)
+    SearchOptions(objective=Objective.ENERGY).check(machine.spec)
+
+    def by_sum(weighed: Objective) -> SearchResult:
+        return search(
+            model,
+            machine,
+            trials,
+            measure,
+            objective=weighed,
+            seed=seed,
+            dims=dims,
+            store=store,
+            progress=progress,
+            accuracy=accuracy,
+            ranges=ranges,
+            time_limit_seconds=time_limit_seconds,
+            strategy=strategy,
+            storage=storage,
+            workers=workers,
+        )
+
+    return find_front(by_sum, points, each)
 
 
 def _allowed_seconds(seconds: float | None, machine: Target) -> float | None:

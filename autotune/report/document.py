@@ -18,12 +18,13 @@ from autotune.report.convergence import convergence, search_curves
 from autotune.report.group_bars import SHOWN, group_bars
 from autotune.report.network_graph import network_graph
 from autotune.report.plan_bars import plan_bars
+from autotune.report.plan_front import plan_front
 from autotune.report.roofline import roofline
 from autotune.report.scatter import scatter
 from autotune.report.svg import NARROW, WIDE
 from autotune.report.timeline import timeline
 from autotune.report.titles import titles
-from autotune.report.view import GroupRow, PlanCosts, RooflineRow, SearchView
+from autotune.report.view import FrontRow, GroupRow, PlanCosts, RooflineRow, SearchView
 from autotune.report.waterfall import waterfall
 from autotune.targets.spec import HardwareSpec
 
@@ -64,6 +65,7 @@ def render(view: SearchView) -> str:
         rows=[_table_row(row, view) for row in view.groups],
         metrics=_metrics(view.model_metrics),
         machine=_machine(view.spec),
+        front=[_front_row(row, view) for row in view.front],
         rooflines=[_roofline_row(row) for row in view.rooflines],
     )
 
@@ -71,9 +73,8 @@ def render(view: SearchView) -> str:
 def _pictures(view: SearchView) -> dict[str, Markup]:
     """Return every drawing by name, empty where there is nothing to draw."""
     groups, scale, costs = view.groups, view.scale, view.cost_scale
-    is_latency = view.objective == "latency"
-    measured = view.cycles if is_latency else view.energy_fj
-    predicted = view.predicted_cycles if is_latency else PlanCosts(None, None, None)
+    measured = view.of_plans(view.cycles, view.energy_fj)
+    predicted = view.of_plans(view.predicted_cycles, PlanCosts(None, None, None))
     drawn: dict[str, Callable[[float], str]] = {
         "graph": lambda width: network_graph(groups, width, scale),
         "timeline": lambda width: timeline(groups, width, scale),
@@ -88,6 +89,7 @@ def _pictures(view: SearchView) -> dict[str, Markup]:
         "curves": lambda width: (
             search_curves(view.curves, measured, _half(width), costs) if view.curves else ""
         ),
+        "front": lambda width: plan_front(view.front, _half(width), scale) if view.front else "",
         "trials": lambda width: (
             convergence(view.trials, predicted, _half(width), costs, _trial_axes(view))
             if view.trials
@@ -214,6 +216,20 @@ def _table_row(row: GroupRow, view: SearchView) -> dict[str, Any]:
         "dram": _cell(row.dram_bytes, whole),
         "energy": _cell(row.energy_fj, joules),
     }
+
+
+def _front_row(row: FrontRow, view: SearchView) -> list[tuple[str, str]]:
+    """Return (title, text) of every cell."""
+    best = min(one.energy_delay for one in view.front)
+    return [
+        ("time", view.scale.text(row.cycles)),
+        ("energy", f"{row.energy_fj / 1e9:,.1f} µJ"),
+        ("energy-delay", f"{row.energy_delay / best:.3f}"),
+        ("peak memory", f"{row.peak_bytes / 1024:,.0f} KiB"),
+        ("groups", str(row.groups)),
+        ("objective", row.objective),
+        ("plan", row.plan_file or "–"),
+    ]
 
 
 def _roofline_row(row: RooflineRow) -> dict[str, Any]:

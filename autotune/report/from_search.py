@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from autotune.report.document import write_view
 from autotune.report.measured_curve import measured_curves
 from autotune.report.view import (
     FailureRow,
+    FrontRow,
     GroupRow,
     PlanCosts,
     RooflineRow,
@@ -28,6 +29,7 @@ from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.exact.certificate import RESTRICTION
 from autotune.tuner.failures import count_reasons
+from autotune.tuner.front import FrontPoint
 from autotune.tuner.result import GroupResult, SearchResult
 
 if TYPE_CHECKING:
@@ -40,10 +42,29 @@ def write_report(
     path: Path,
     profile: HostProfile | None = None,
     command: str = "",
+    front: Sequence[FrontPoint] = (),
+    plan_files: Sequence[str] = (),
 ) -> None:
     """Write the HTML report of a search; with the ``profile`` of the found plan where that runs on
-    this machine, and the ``command`` that repeats it. Raises ``OSError`` naming ``path``."""
-    write_view(search_view(result, spec, profile, command), path)
+    this machine, the ``command`` that repeats it, and the plans of a ``front`` with the names of their
+    files. Raises ``OSError`` naming ``path``."""
+    view = search_view(result, spec, profile, command)
+    write_view(replace(view, front=front_rows(front, plan_files)), path)
+
+
+def front_rows(front: Sequence[FrontPoint], plan_files: Sequence[str]) -> tuple[FrontRow, ...]:
+    """Return a row per plan of a front."""
+    return tuple(
+        FrontRow(
+            name,
+            point.result.plan.objective.name,
+            len(point.result.found.groups),
+            point.cycles,
+            point.energy_fj,
+            point.peak_bytes,
+        )
+        for point, name in zip(front, plan_files, strict=True)
+    )
 
 
 def search_view(
@@ -60,7 +81,7 @@ def search_view(
 
     return SearchView(
         network=result.plan.network,
-        objective=result.plan.objective.value,
+        objective=result.plan.objective.name,
         spec=spec,
         cycles=costs("measured_cycles"),
         predicted_cycles=costs("predicted_cycles"),

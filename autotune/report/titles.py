@@ -24,7 +24,16 @@ def titles(view: SearchView) -> dict[str, str]:
         "curves": _curves(view),
         "trials": _trials(view),
         "failures": _failures(view),
+        "front": _front(view),
     }
+
+
+def _front(view: SearchView) -> str:
+    if len(view.front) < 2:
+        return "No plan trades time for energy"
+    fast, frugal = view.front[0], view.front[-1]
+    slower, saved = frugal.cycles / fast.cycles - 1, 1 - frugal.energy_fj / fast.energy_fj
+    return f"{saved:.0%} less energy for {slower:.0%} more time, and {len(view.front) - 2} plans between"
 
 
 def _saved(view: SearchView) -> str:

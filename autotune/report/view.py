@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 from autotune.report.axis import short
+from autotune.tuner.objective import Objective
 
 if TYPE_CHECKING:  # labels of groups are made where a command still says how it is used
     from autotune.targets.spec import HardwareSpec
@@ -190,6 +191,24 @@ class FailureRow:
 
 
 @dataclass(frozen=True, slots=True)
+class FrontRow:
+    """A plan between least latency and least energy; ``plan_file`` is empty where none was written."""
+
+    plan_file: str
+    objective: str
+    groups: int
+    cycles: float
+    energy_fj: float
+    peak_bytes: int
+    """Largest sum of intermediate tensors that live at once."""
+
+    @property
+    def energy_delay(self) -> float:
+        """Cycles times femtojoules."""
+        return self.cycles * self.energy_fj
+
+
+@dataclass(frozen=True, slots=True)
 class TimeScale:
     """How the page shows costs: cycles as they are, or as time where a machine is timed by its clock; energy
     in microjoules."""
@@ -245,6 +264,8 @@ class SearchView:
     failures: tuple[FailureRow, ...] = ()
     proofs: tuple[str, ...] = ()
     """What is proved of the plan, a sentence each: its certificate, its bound."""
+    front: tuple[FrontRow, ...] = ()
+    """Plans by ascending cycles, if the search looked for several."""
 
     @property
     def scale(self) -> TimeScale:
@@ -254,7 +275,24 @@ class SearchView:
     @property
     def cost_scale(self) -> TimeScale:
         """How costs by the search's objective are shown."""
-        return self.scale if self.objective == "latency" else TimeScale("µJ", 1e-9)
+        objective = Objective.parse(self.objective)
+        if not objective.weighs_energy:
+            return self.scale
+        return (
+            TimeScale("µJ", 1e-9)
+            if objective == Objective.ENERGY
+            else TimeScale(objective.unit, 1.0)
+        )
+
+    def of_plans(self, cycles: PlanCosts, energy_fj: PlanCosts) -> PlanCosts:
+        """Return the costs of plans by the search's objective; None where a figure is unknown."""
+        objective = Objective.parse(self.objective)
+        if not objective.weighs_energy:
+            return cycles
+        pairs = zip(astuple(cycles), astuple(energy_fj), strict=True)
+        return PlanCosts(
+            *(None if c is None or e is None else objective.of(c, e) for c, e in pairs)
+        )
 
     @property
     def measured_groups(self) -> tuple[GroupRow, ...]:

@@ -43,7 +43,7 @@ class Carried:
         neighbour = nearest_machine(store, spec, options.objective, keys)
         if neighbour is None:
             return None
-        objective = options.objective.value
+        objective = options.objective.name
         return cls(neighbour, PlanStudy.best_known(problem, neighbour.machine, objective, storage))
 
     def measure(

@@ -27,7 +27,6 @@ from autotune.tuner.exact.prover import Prover
 from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.interruption import SearchInterrupted
 from autotune.tuner.neighbour import machine_name, remember_machine
-from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import GraphPlan
 from autotune.tuner.plan_study import PlanStudy
@@ -190,7 +189,7 @@ class _Search:
         problem, options = self.problem, self.options
         profile = self.target.spec.profile_id
         machine = machine_name(self.target.name, profile)
-        study = PlanStudy.open(problem, machine, options.objective.value, self.storage)
+        study = PlanStudy.open(problem, machine, options.objective.name, self.storage)
         plans = dict.fromkeys((heuristic, *others, *study.best_partitions()))
         legal = (plan for plan in plans if plan != alone and problem.cost(plan) is not None)
         return SearchState(
@@ -315,10 +314,9 @@ class _Search:
         self, state: SearchState, found: PlanResult, partition: Partition
     ) -> Certificate:
         """Return what is proved of the found plan, by its measured cost where it was measured."""
-        latency = self.options.objective is Objective.LATENCY
-        measured = found.measured_cycles if latency else found.energy_fj
+        measured = found.measured_cost(self.options.objective)
         certificate = state.prover.prove([partition]).certificate
-        return certificate if measured is None else certificate.of(float(measured))
+        return certificate if measured is None else certificate.of(measured)
 
 
 def _require_legal(problem: FusionProblem, alone: Partition, target: Target) -> None:

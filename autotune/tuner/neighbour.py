@@ -79,7 +79,7 @@ def nearest_machine(
     for distance, profile in sorted(_distances(store, spec), key=lambda one: one[0]):
         if distance > FARTHEST:
             return None
-        by_energy = objective is Objective.ENERGY
+        by_energy = objective == Objective.ENERGY
         if store.best_schedules(profile.profile_id, by_energy, groups):
             schedules = store.best_schedules(profile.profile_id, by_energy)
             return Neighbour(profile.name, profile.profile_id, distance, schedules)

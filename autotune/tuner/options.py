@@ -48,5 +48,7 @@ class SearchOptions:
 
     def check(self, spec: HardwareSpec) -> None:
         """Raise ``InputError`` for an objective that the machine does not measure."""
-        if self.objective is Objective.ENERGY and not spec.energy.known:
-            raise InputError(f"{spec.name} does not measure energy; search for {Objective.LATENCY}")
+        if self.objective.is_product:
+            raise ValueError("a search of one graph minimises a sum, see search_objective")
+        if self.objective.weighs_energy and not spec.energy.known:
+            raise InputError(f"{spec.name} does not measure energy; search for latency")

@@ -243,7 +243,7 @@ class Plan(Displayed):
                 "model": None if self.network_file is None else asdict(self.network_file),
                 "target": self.target,
                 "profile_id": self.profile_id,
-                "objective": self.objective.value,
+                "objective": self.objective.name,
                 "accuracy": self.accuracy.value,
                 "dims": dict(self.dims),
                 "ranges": dict(self.ranges),
@@ -334,6 +334,13 @@ def _total(costs: list[int | None]) -> int | None:
     return sum(known) if len(known) == len(costs) else None
 
 
+def _objective(text: str) -> Objective:
+    try:
+        return Objective.parse(text)
+    except InputError as error:  # of a file, and so no mistake of the caller
+        raise ValueError(str(error)) from None
+
+
 def _plain(group: PlannedGroup) -> dict[str, Any]:
     return {
         "operators": group.operators,
@@ -371,7 +378,7 @@ def _read(plain: Any, where: str) -> Plan:
         _read_model(plain["model"]),
         str(plain["target"]),
         str(plain["profile_id"]),
-        Objective(plain["objective"]),
+        _objective(plain["objective"]),
         Accuracy(plain.get("accuracy", Accuracy.EXACT)),
         tuple((str(name), int(extent)) for name, extent in plain.get("dims", {}).items()),
         tuple(

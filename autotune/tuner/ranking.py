@@ -109,7 +109,7 @@ class Ranking:
 
     def _verified(self, group: Group, ranked: Ranked, count: int) -> Ranked:
         """Return the ``count`` best by the first stage in the order of the second, if there is one."""
-        if self.model.verifier is None or self.objective is not Objective.LATENCY:
+        if self.model.verifier is None or self.objective.weighs_energy:
             return ranked
         priced = self._priced(group, Ranked(ranked.schedules[:count], ranked.values[:, :count]))
         order = self._order(priced.values)
@@ -119,7 +119,7 @@ class Ranking:
     def _priced(self, group: Group, ranked: Ranked) -> Ranked:
         """Return the schedules with the cycles and the interval of the second stage, if there is one."""
         verifier = self.model.verifier
-        if verifier is None or self.objective is not Objective.LATENCY or not len(ranked):
+        if verifier is None or self.objective.weighs_energy or not len(ranked):
             return ranked
         cycles = verifier.cycles(group, ranked.schedules)
         interval = np.stack([cycles, cycles / verifier.spread, cycles * verifier.spread])
@@ -169,11 +169,12 @@ class Ranking:
         return _Draft(table.take(order), forecast.take(order))
 
     def _cost(self, forecast: Forecast) -> Floats:
-        latency = self.objective is Objective.LATENCY
-        return forecast.cycles if latency else self.model.energy(forecast)
+        if not self.objective.weighs_energy:
+            return forecast.cycles
+        return self.objective.of(forecast.cycles, self.model.energy(forecast))
 
     def _order(self, values: Floats) -> npt.NDArray[np.int64]:
-        return _least(values[0 if self.objective is Objective.LATENCY else 3])
+        return _least(self.objective.of(values[0], values[3]))
 
     def _best_of(self, first: Ranked, second: Ranked) -> Ranked:
         """Return the best ``KEPT`` of two rankings of the same nests."""

@@ -115,6 +115,46 @@ class PlanResult(Displayed):
         """DRAM bytes as measured; None when a group was not measured."""
         return _sum([g.dram_bytes for g in self.groups if g.schedule is not None])
 
+    @property
+    def peak_bytes(self) -> int:
+        """Largest sum of intermediate tensors that live at once, which no placement in memory undercuts.
+
+        Inputs, constants and what no group reads are outside of it. Views share the memory of what they view.
+        """
+        root: dict[str, str] = {}
+        made: dict[str, int] = {}
+        read: dict[str, int] = {}
+        sizes: dict[str, int] = {}
+        for step, item in enumerate(self.groups):
+            group = item.group
+            for name in group.inputs:
+                read[root.get(name, name)] = step
+            for name in group.outputs:
+                if group.is_view:
+                    root[name] = root.get(group.inputs[0], group.inputs[0])
+                    continue
+                made[name] = step
+                sizes[name] = group.type_of[name].size_bytes
+        lives = [(made[x], read[x], sizes[x]) for x in made if x in read]
+        return max(
+            (
+                sum(size for first, last, size in lives if first <= step <= last)
+                for step in made.values()
+            ),
+            default=0,
+        )
+
+    def measured_cost(self, objective: Objective) -> float | None:
+        """Return the cost by an objective as measured; None when a group was not measured."""
+        cycles, energy = self.measured_cycles, self.energy_fj
+        if not objective.weighs_energy:
+            return None if cycles is None else float(cycles)
+        return None if cycles is None or energy is None else float(objective.of(cycles, energy))
+
+    def predicted_cost(self, objective: Objective) -> float:
+        """Return the cost by an objective as predicted before measuring."""
+        return objective.of(self.predicted_cycles, self.predicted_energy_fj)
+
 
 def _count(cost: int | None) -> str:
     return "none" if cost is None else f"{cost:,}"

@@ -48,9 +48,7 @@ class ScoredSchedule:
 
     def predicted(self, objective: Objective) -> float:
         """Return predicted cycles or femtojoules."""
-        if objective is Objective.LATENCY:
-            return self.predicted_cycles
-        return self.predicted_energy_fj
+        return objective.of(self.predicted_cycles, self.predicted_energy_fj)
 
     def cost(self, objective: Objective) -> float:
         """Return measured cycles or femtojoules; without any, the corrected prediction."""
@@ -67,7 +65,7 @@ class ScoredSchedule:
 
 def measured_cost(record: Record, objective: Objective) -> float:
     """Return the cost of a successful measurement by the objective: cycles or femtojoules."""
-    return float(record.cycles if objective is Objective.LATENCY else record.energy_fj)
+    return float(objective.of(record.cycles, record.energy_fj))
 
 
 class GroupCosts:

@@ -6,6 +6,7 @@ import numpy as np
 
 from autotune.report.view import (
     FailureRow,
+    FrontRow,
     GroupRow,
     PlanCosts,
     SearchCurve,
@@ -107,5 +108,16 @@ def search_view(groups: int = 57, trials: int = 200, seed: int = 0) -> SearchVie
         ),
         failures=(FailureRow("refused", 3, "scratchpad: 300000 bytes > 262144"),),
         proofs=("Optimal for these costs over 412 groups.",),
+        front=tuple(
+            FrontRow(
+                f"net.{n}.plan",
+                f"latency+{n}e-07*energy",
+                40 + n,
+                found * slower,
+                found * saved,
+                1 << 17,
+            )
+            for n, slower, saved in ((1, 1.0, 2e6), (2, 1.1, 1.6e6), (3, 1.5, 1.5e6))
+        ),
         facts=(("command", "autotune search light_resnet50.onnx --target tiny"), ("seed", "0")),
     )

@@ -80,7 +80,9 @@ def observed(record: Record, steps: Sequence[Group], when: str) -> GroupCosts:
     return known
 
 
-@pytest.mark.parametrize("objective", list(Objective))
+@pytest.mark.parametrize(
+    "objective", [Objective.LATENCY, Objective.ENERGY, Objective.weighted(4e-7)], ids=str
+)
 def test_schedules_are_legal_and_ascend(objective: Objective) -> None:
     known = costs(objective)
     for group in groups():

@@ -21,6 +21,13 @@ from autotune.cli.commands.search_devices import (
     check_device_options,
     run_device_search,
 )
+from autotune.cli.commands.search_front import (
+    FrontOption,
+    WrittenFront,
+    check_files,
+    print_front,
+    write_front,
+)
 from autotune.cli.commands.search_recorded import (
     EvaluationsOption,
     PriorOption,
@@ -55,6 +62,7 @@ from autotune.cli.progress import Report, progress
 from autotune.cli.repeating import command_line
 from autotune.disk.atomic_file import check_place
 from autotune.errors import InputError
+from autotune.tuner.objective import NAMES as OBJECTIVES
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import (
     DEFAULT_MEASURE,
@@ -73,6 +81,7 @@ if TYPE_CHECKING:
     from autotune.targets.spec import HardwareSpec
     from autotune.tuner.contest import Contest
     from autotune.tuner.exact.certificate import Certificate
+    from autotune.tuner.front import FrontPoint
     from autotune.tuner.plan import Plan
     from autotune.tuner.result import GraphSearch, GroupResult, PlanResult, SearchResult
 
@@ -121,7 +130,21 @@ StorageOption = Annotated[
         "SQLite). Default: studies.db beside the store. :memory: keeps none.",
     ),
 ]
-ObjectiveOption = Annotated[Objective, typer.Option("--objective")]
+
+
+def _complete_objective(typed: str) -> list[str]:
+    return [name for name in OBJECTIVES if name.startswith(typed)]
+
+
+ObjectiveOption = Annotated[
+    str,
+    typer.Option(
+        "--objective",
+        help=f"What to minimise: {', '.join(OBJECTIVES)}, or a sum such as latency+4e-07*energy of cycles and "
+        "femtojoules.",
+        autocompletion=_complete_objective,
+    ),
+]
 ReportOption = Annotated[Path | None, typer.Option("--report", help="HTML report to write.")]
 
 
@@ -151,14 +174,17 @@ class SearchRequest:
     strategy: str
     storage: str | None
     store: str | None
+    front: int | None
+    """Searches of a front; None for one plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """The result of a search and the machine that it is for."""
+    """The result of a search and the machine that it is for; with a front, its best plan by the objective."""
 
     spec: HardwareSpec
     result: SearchResult
+    front: WrittenFront | None = None
 
 
 def search(
@@ -171,7 +197,8 @@ def search(
     seconds: SecondsOption = None,
     cores: CoresOption = None,
     memory: MemoryOption = None,
-    objective: ObjectiveOption = Objective.LATENCY,
+    objective: ObjectiveOption = Objective.LATENCY.name,
+    front: FrontOption = None,
     out: OutOption = None,
     report: ReportOption = None,
     dim: DimOption = None,
@@ -201,7 +228,8 @@ def search(
         "--seconds": seconds is not None,
         "--cores": cores is not None,
         "--memory": memory is not None,
-        "--objective energy": objective is Objective.ENERGY,
+        f"--objective {objective}": objective != Objective.LATENCY.name,
+        "--front": front is not None,
         "--report": report is not None,
         "--storage": storage is not None,
         "--strategy": strategy != DEFAULT_STRATEGY,
@@ -245,7 +273,7 @@ def search(
             seconds=seconds,
             cores=cores,
             memory=memory,
-            objective=objective,
+            objective=Objective.parse(objective),
             plan_file=plan_file,
             report_file=report_file,
             dims=dimensions(dim),
@@ -258,6 +286,7 @@ def search(
             strategy=strategy,
             storage=storage,
             store=store,
+            front=front,
         )
         outcome = _execute(request, heard)
     say_failures(outcome.result.failures)
@@ -268,9 +297,13 @@ def search(
             )
     if json:
         documents = [search_document(graph) for graph in outcome.result.graphs]
-        print_json(documents[0] if len(documents) == 1 else {"parts": documents})
+        document = documents[0] if len(documents) == 1 else {"parts": documents}
+        extra = {} if outcome.front is None else {"front": outcome.front.document}
+        print_json({**document, **extra})
     else:
         print_plans(outcome.result, outcome.spec)
+        if outcome.front is not None:
+            print_front(outcome.front, outcome.spec)
     say(outcome.result.origin)
     say(f"plan: {plan_file}")
     say(f"report: {report_file}")
@@ -310,7 +343,10 @@ def _execute(request: SearchRequest, heard: Report) -> SearchOutcome:
     machine = choose_target(machine_name(request.target, request.threads))
     network = resolve_model(request.model)
     heard.title = f"search {request.model} on {machine.name}"
-    heard.cost_text = partial(cost_text, machine.spec, request.objective)
+    if request.front is None and not request.objective.is_product:  # else objectives change
+        heard.cost_text = partial(cost_text, machine.spec, request.objective)
+    if request.front is not None:
+        return _execute_front(request, network, machine, heard)
     try:
         result = api.search(
             network,
@@ -344,6 +380,59 @@ def _execute(request: SearchRequest, heard: Report) -> SearchOutcome:
     return SearchOutcome(machine.spec, result)
 
 
+def _execute_front(
+    request: SearchRequest, network: Path, machine: Target, heard: Report
+) -> SearchOutcome:
+    """Search a front; write every plan, the best by the objective again as the plan, and the report."""
+    from autotune import api
+    from autotune.report.from_search import write_report
+
+    assert request.front is not None
+    if request.seconds is not None:
+        raise InputError(
+            "--seconds bounds searches on this CPU; with --front give --trials and --measure"
+        )
+    check_files(request.plan_file, request.front)
+    points: tuple[FrontPoint, ...] = ()
+
+    def keep(found: tuple[FrontPoint, ...]) -> None:
+        nonlocal points
+        points = found
+
+    try:
+        api.search_front(
+            network,
+            machine,
+            request.front,
+            request.trials,
+            request.measure,
+            request.seed,
+            request.dims,
+            progress=heard,
+            accuracy=request.accuracy,
+            ranges=request.ranges,
+            time_limit_seconds=request.time_limit_seconds,
+            strategy=request.strategy,
+            storage=request.storage,
+            store=request.store,
+            workers=request.workers,
+            each=keep,
+        )
+    except KeyboardInterrupt:
+        if points:
+            files = write_front(points, request.plan_file).files
+            say(f"plans so far: {', '.join(map(str, files))}")
+        raise
+    front = write_front(points, request.plan_file)
+    best = front.best(request.objective).result
+    best.plan.save(request.plan_file)
+    names = [file.name for file in front.files]
+    write_report(
+        best, machine.spec, request.report_file, None, request.command, front.points, names
+    )
+    return SearchOutcome(machine.spec, best, front)
+
+
 def interrupted_text(result: SearchResult, spec: HardwareSpec, request: SearchRequest) -> str:
     """Return where the plan of an interrupted search is, and how good."""
     measured = result.found.measured_cycles
@@ -357,8 +446,10 @@ def interrupted_text(result: SearchResult, spec: HardwareSpec, request: SearchRe
 
 def cost_text(spec: HardwareSpec, objective: Objective, cost: float) -> str:
     """Return a cost with its unit: energy from femtojoules, time of this machine, or cycles."""
-    if objective is Objective.ENERGY:
+    if objective == Objective.ENERGY:
         return f"{cost / 1e9:,.1f} µJ"
+    if objective.weighs_energy:
+        return f"{cost:,.0f} {objective.unit}"
     if spec.timed:
         return f"{1e3 * cost / spec.clock_hz:,.3f} ms"
     return f"{cost:,.0f} cycles"

@@ -84,7 +84,7 @@ class Learning(Protocol[M]):
         """What the model expects a group to cost, in the unit of the objective."""
         ...
 
-    def paid(self, cost: Cost) -> int:
+    def paid(self, cost: Cost) -> float:
         """What an execution did cost, in the unit of the objective."""
         ...
 

@@ -87,20 +87,22 @@ class ModelLearning:
     @property
     def unit(self) -> str:
         """Unit of the objective's costs."""
-        return "cycles" if self.objective is Objective.LATENCY else "femtojoules"
+        return self.objective.unit
 
     def price(self, model: CostModel, group: Group, schedule: Schedule) -> float:
-        """Predicted cycles or femtojoules of a group."""
-        if self.objective is Objective.LATENCY:
-            return model.predict(group, schedule)
-        return sum(
+        """Predicted cost of a group by the objective."""
+        cycles = model.predict(group, schedule)
+        if not self.objective.weighs_energy:
+            return cycles
+        energy = sum(
             float(model.predict_energy(nest, ScheduleTable.of(nest, [part]))[0])
             for nest, part in zip(nests_of(group), schedule.nests, strict=True)
         )
+        return self.objective.of(cycles, energy)
 
-    def paid(self, cost: Cost) -> int:
-        """Measured cycles or femtojoules."""
-        return cost.cycles if self.objective is Objective.LATENCY else cost.energy_fj
+    def paid(self, cost: Cost) -> float:
+        """Measured cost by the objective."""
+        return self.objective.of(cost.cycles, cost.energy_fj)
 
     def plan(
         self,
