@@ -306,6 +306,8 @@ def search(
             strategy=strategy,
             storage=storage,
             workers=workers,
+            cores=cores,
+            memory=memory,
         )
         result = least_product(lambda weighed: by_sum(objective=weighed))
         if plan_file is not None:

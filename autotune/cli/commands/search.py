@@ -388,9 +388,9 @@ def _execute_front(
     from autotune.report.from_search import write_report
 
     assert request.front is not None
-    if request.seconds is not None:
+    if (request.seconds, request.cores, request.memory) != (None, None, None):
         raise InputError(
-            "--seconds bounds searches on this CPU; with --front give --trials and --measure"
+            "--seconds, --cores and --memory bound searches on this CPU; with --front give --trials and --measure"
         )
     check_files(request.plan_file, request.front)
     points: tuple[FrontPoint, ...] = ()
