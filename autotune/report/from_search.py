@@ -14,6 +14,7 @@ from autotune.operators.op import Family, Op
 from autotune.report.axis import short
 from autotune.report.document import write_view
 from autotune.report.measured_curve import measured_curves
+from autotune.report.read_costs import with_read_costs
 from autotune.report.view import (
     FailureRow,
     FrontRow,
@@ -151,7 +152,11 @@ def _rows(result: SearchResult, spec: HardwareSpec) -> tuple[GroupRow, ...]:
         apart = tuple(_cycles(alone[name], is_measured) for name in row.names)
         rows.append(replace(row, apart_cycles=apart, apart_is_measured=is_measured))
         made.update((output, index) for output in item.group.outputs)
-    return tuple(rows)
+    return (
+        with_read_costs(rows, result.found.groups, spec)
+        if len(result.plan.graphs) == 1
+        else tuple(rows)
+    )
 
 
 def _cycles(item: GroupResult, is_measured: bool) -> float:

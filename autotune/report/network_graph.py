@@ -56,8 +56,9 @@ def network_graph(groups: tuple[GroupRow, ...], width: float, scale: TimeScale) 
     height = max(place.y for place in layout.places) + layout.height + 8
     picture = Picture(width, height, "The network, group by group")
     for row in groups:
-        for source in row.reads:
-            _edge(picture, layout, source, row.index)
+        for number, source in enumerate(row.reads):
+            cost = f": {row.read_costs[number].text}" if row.read_costs else ""
+            _edge(picture, layout, source, row.index, cost)
     total = sum(row.cycles for row in groups) or 1.0
     for row, place in zip(groups, layout.places, strict=True):
         with picture.linked(row.index):
@@ -81,10 +82,10 @@ def _laid_out(count: int, width: float) -> _Layout:
     return _Layout(box, height, channel, tuple(places))
 
 
-def _edge(picture: Picture, layout: _Layout, source: int, reader: int) -> None:
+def _edge(picture: Picture, layout: _Layout, source: int, reader: int, cost: str) -> None:
     """Draw a line from a group to one that reads its result; selecting either one shows it."""
     a, b = layout.places[source], layout.places[reader]
-    tip = f"#{reader} reads #{source}"
+    tip = f"#{reader} reads #{source}{cost}"
     style = f"edge from-{source} to-{reader}"
     middle = layout.height / 2
     if a.column == b.column and reader == source + 1:

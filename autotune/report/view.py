@@ -31,6 +31,23 @@ class PlanCosts:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadCost:
+    """Cost of handing tensors from one group to another: stored by the one, loaded by the other."""
+
+    moved_bytes: int
+    predicted_cycles: float
+    measured_cycles: float | None
+    energy_fj: float | None
+
+    @property
+    def text(self) -> str:
+        """The cost in one line."""
+        measured = "" if self.measured_cycles is None else f", measured {self.measured_cycles:,.0f}"
+        energy = "" if self.energy_fj is None else f", {self.energy_fj / 1e9:,.3f} µJ"
+        return f"{self.moved_bytes:,} bytes; {self.predicted_cycles:,.0f} cycles predicted{measured}{energy}"
+
+
+@dataclass(frozen=True, slots=True)
 class GroupRow:
     """One fusion group of the found plan, in execution order.
 
@@ -53,6 +70,8 @@ class GroupRow:
     energy_fj: int | None
     dram_bytes: int | None
     is_view: bool = False
+    read_costs: tuple[ReadCost, ...] = ()
+    """Costs of ``reads``, in the same order; empty where they are not known."""
     apart_cycles: tuple[float, ...] = ()
     """Cycles of each operator as a program of its own, in the order of ``operators``; empty where one is
     not known."""
