@@ -43,6 +43,8 @@ MOST_PAIRS, PAIR_SECONDS = 24, 0.5
 GUARD_CALLS = 9
 EVIDENT, FEW_PAIRS = 0.9, 3
 """Share of the operations below which a few runs are enough to see that a variant pays."""
+CLEAR = 0.75
+"""Share of the pairs in which a variant must be the faster one."""
 LEAST_GAIN = {"ns": 0.01, "cycles": 0.0}
 """Share of a run that a variant saves at least, or it is left alone: a few runs on a busy machine do not tell equals apart."""
 
@@ -264,6 +266,9 @@ def measured(
         if clock() - begin > PAIR_SECONDS * 1e9 and number >= 2:
             break
     general_ns, variant_ns = (float(min(times[1:])) for times in runs)  # the first fills caches
+    wins = sum(own < other for other, own in zip(*(times[1:] for times in runs), strict=True))
+    if wins < CLEAR * (len(checks) - 1):  # a fast run or two may be chance
+        variant_ns = max(variant_ns, general_ns)
     return Worth(general_ns, variant_ns, statistics.median(checks), "ns", len(checks) - 1)
 
 

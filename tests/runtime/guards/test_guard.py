@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as arrays
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.input_class import CHUNK, AllEqual, Between, Equal, InputClass
+from autotune.graph.input_class import CHUNK, AllEqual, Between, Equal, InputClass, Padded
 from autotune.operators.op import OpKind as K
 from autotune.runtime.guards.assumptions import class_of_arrays
 from autotune.runtime.guards.guard import Guard
@@ -53,6 +53,21 @@ def test_a_guard_never_passes_what_is_outside_of_its_class(
         for candidate in (value, np.full_like(value, first), other):
             if passes(one, candidate):
                 assert is_of(one, candidate)
+
+
+@given(st.data())
+def test_a_guard_of_padded_masks_passes_those_alone(data: st.DataObject) -> None:
+    length = data.draw(st.integers(1, 5))
+    numbers = st.sampled_from([0.0, 1.0, -0.0, 0.5, 2.0, -1.0, np.nan, np.inf, 1.0, 0.0])
+    value = data.draw(arrays.arrays(np.float32, (2, 6), elements=numbers))
+    if data.draw(st.booleans()):
+        for row in value:
+            row[:] = 0
+            row[: data.draw(st.integers(0, 6))] = 1
+    right = all(
+        row[0] == 1 and not any(row[length:]) and all(0 <= one <= 1 for one in row) for row in value
+    )
+    assert passes(Padded(length), value) == right
 
 
 @given(ARRAYS, FINITE, FINITE)
