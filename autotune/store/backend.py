@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Engine, Insert, Table
+from sqlalchemy import Connection, Engine, Insert, Table, Text, TextualSelect, column, text
 
 BUSY_SECONDS = 30.0
 """How long a write waits for other processes' writes before it gives up."""
+STREAMED = 200
+"""Rows from which a stream to a server is faster than statements."""
 IMMEDIATE = "autotune_immediate"
 """Execution option of a connection whose transactions write: they take the write lock at once."""
 
@@ -60,10 +63,31 @@ class Backend(Protocol):
         """
 
 
-def insert_new(connection: Connection, table: Table) -> Insert:
-    """Return the insertion into a table that leaves out rows whose keys are there."""
-    insertion: Insert = _insert(connection, table).on_conflict_do_nothing()
-    return insertion
+def insert_new(
+    connection: Connection, table: Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Insert rows, without those whose keys are there. Many rows to a server go as one stream."""
+    is_server = connection.dialect.name == "postgresql"
+    if is_server and len(rows) >= STREAMED:
+        from autotune.store.bulk_insert import stream_rows
+
+        stream_rows(connection, table.name, columns, rows)
+        return
+    marks = ", ".join(["%s" if is_server else "?"] * len(columns))
+    names = ", ".join(columns)
+    connection.exec_driver_sql(
+        f"INSERT INTO {table.name} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING", list(rows)
+    )
+
+
+def key_table(connection: Connection, keys: Iterable[str]) -> TextualSelect:
+    """Return the query of ``keys``, in a column ``key``; they are one value of the statement."""
+    if connection.dialect.name == "postgresql":
+        query = text("SELECT unnest(CAST(:keys AS text[])) AS key").bindparams(keys=list(keys))
+    else:
+        query = text("SELECT value AS key FROM json_each(:keys)")
+        query = query.bindparams(keys=json.dumps(list(keys)))
+    return query.columns(column("key", Text))
 
 
 def replace(connection: Connection, table: Table) -> Insert:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from autotune.errors import StoreError
-from autotune.store.contents import BATCH, Contents, ModelRow, ProfileRow
+from autotune.store.contents import BATCH, ModelRow, ProfileRow, StoreContents
+from autotune.store.record_columns import RecordColumns, read_columns, read_texts
 from autotune.store.records import Outcome, Record
+from autotune.store.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,34 +24,89 @@ RECORDS, PROFILES, MODELS = "records.parquet", "profiles.parquet", "models.parqu
 VERSION = "1"
 """Version of the columns, in the metadata of the files."""
 _NUMBERS = ("cycles", "energy_fj", "dram_bytes")
-_REPEATED = ("group_key", "group_json", "profile_id", "target", "network", "source", "outcome")
+_REPEATED = (
+    *("group_key", "group_json", "profile_id", "target", "network", "source", "outcome", "reason"),
+    *("toolchain", "counter_names"),
+)
 """Columns of few values, each stored once."""
-_ROWS_AT_ONCE = 100_000
+_TEXTS = {"group_json": "group_digest", "counter_names": "counters_digest"}
+"""Columns of texts, by the column of their hashes in the store."""
 
 
-def write_folder(source: Contents, folder: Path, profile_ids: Iterable[str] | None = None) -> int:
-    """Write the contents of a store, or of some of its machines; return the number of measurements.
+def write_folder(store: Store, folder: Path, profile_ids: Sequence[str]) -> int:
+    """Write the contents of a store that concern some machines; return the number of measurements.
 
     Raises ``StoreError`` without pyarrow, and for a folder that cannot be written.
     """
-    pq = _parquet()
-    chosen = list(source.profile_ids() if profile_ids is None else profile_ids)
-    machines = [row for one in chosen if (row := source.profile(one)) is not None]
-    models = [row for one in chosen for row in source.models(one)]
-    count = 0
+    pq, source = _parquet(), StoreContents(store)
+    machines = [row for one in profile_ids if (row := source.profile(one)) is not None]
+    models = [row for one in profile_ids for row in source.models(one)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write(pq, folder / PROFILES, [asdict(row) for row in machines], ProfileRow)
         _write(pq, folder / MODELS, [asdict(row) for row in models], ModelRow)
         part = folder / f"{RECORDS}.part"
-        with pq.ParquetWriter(part, _schema(Record), compression="zstd") as writer:
-            for batch in (one for profile in chosen for one in source.records(profile)):
-                count += len(batch)
-                writer.write_table(_table(batch), row_group_size=_ROWS_AT_ONCE)
+        count = _write_records(pq, part, store, profile_ids)
         part.replace(folder / RECORDS)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written: {error}; give another folder") from None
     return count
+
+
+def _write_records(pq: Any, path: Path, store: Store, profile_ids: Sequence[str]) -> int:
+    texts, count = read_texts(store), 0
+    with pq.ParquetWriter(path, _schema(Record), compression="zstd", compression_level=1) as writer:
+        for columns in read_columns(store, profile_ids):
+            writer.write_table(_table(columns, texts, store.path))
+            count += columns.count
+    return count
+
+
+def _table(columns: RecordColumns, texts: Mapping[bytes, str], place: str) -> pa.Table:
+    """Return measurements as Parquet has them. Raises ``StoreError`` for a damaged one."""
+    import pyarrow as pa
+
+    schema = _schema(Record)
+    try:
+        arrays = [_array(columns, texts, field) for field in schema]
+    except (KeyError, ValueError) as error:
+        raise StoreError(
+            f"{place}: a measurement is damaged ({error}); 'autotune store verify' tells which"
+        ) from None
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _array(columns: RecordColumns, texts: Mapping[bytes, str], field: Any) -> Any:
+    """Return a column; ``field`` is its name and type."""
+    import pyarrow as pa
+
+    if field.name == "counters":
+        return _counters(columns.values["counters"])
+    if field.name in _TEXTS:
+        return _shared(columns.values[_TEXTS[field.name]], texts)
+    if pa.types.is_dictionary(field.type):
+        return pa.array(columns.values[field.name], pa.string()).dictionary_encode()
+    return pa.array(columns.values[field.name], field.type)
+
+
+def _counters(blobs: Sequence[bytes]) -> Any:
+    """Return packed counters as lists of integers. Raises ``ValueError``."""
+    import pyarrow as pa
+
+    lengths = np.fromiter(map(len, blobs), np.int64, len(blobs))
+    if np.any(lengths % 8):
+        raise ValueError("its counters are no integers of 64 bits")
+    offsets = np.concatenate(([0], np.cumsum(lengths // 8))).astype(np.int32)
+    return pa.ListArray.from_arrays(offsets, np.frombuffer(b"".join(blobs), "<i8"))
+
+
+def _shared(digests: Sequence[bytes], texts: Mapping[bytes, str]) -> Any:
+    """Return texts by hash, each stored once. Raises ``KeyError`` for one that is lost."""
+    import pyarrow as pa
+
+    numbers = {one: number for number, one in enumerate(dict.fromkeys(digests))}
+    indices = np.fromiter(map(numbers.__getitem__, digests), np.int32, len(digests))
+    return pa.DictionaryArray.from_arrays(indices, pa.array([texts[one] for one in numbers]))
 
 
 def _write(pq: Any, path: Path, rows: Sequence[dict[str, Any]], kind: type) -> None:
@@ -55,17 +115,9 @@ def _write(pq: Any, path: Path, rows: Sequence[dict[str, Any]], kind: type) -> N
     pq.write_table(pa.Table.from_pylist(list(rows), schema=_schema(kind)), path)
 
 
-def _table(batch: Sequence[Record]) -> pa.Table:
-    import pyarrow as pa
-
-    columns = {name: [getattr(one, name) for one in batch] for name in _names(Record)}
-    columns["outcome"] = [one.value for one in columns["outcome"]]
-    columns["counters"] = [list(one.items()) for one in columns["counters"]]
-    return pa.Table.from_pydict(columns, schema=_schema(Record))
-
-
 def _names(kind: type) -> list[str]:
-    return [field.name for field in fields(kind)]
+    names = [field.name for field in fields(kind)]
+    return [*names, "counter_names"] if kind is Record else names
 
 
 def _schema(kind: type) -> pa.Schema:
@@ -73,8 +125,7 @@ def _schema(kind: type) -> pa.Schema:
 
     special = {name: pa.int64() for name in (*_NUMBERS, "feature_version")}
     special |= {name: pa.dictionary(pa.int32(), pa.string()) for name in _REPEATED}
-    special |= {"created_at": pa.float64(), "blob": pa.binary()}
-    special |= {"counters": pa.map_(pa.string(), pa.int64())}
+    special |= {"created_at": pa.float64(), "blob": pa.binary(), "counters": pa.list_(pa.int64())}
     columns = [(name, special.get(name, pa.string())) for name in _names(kind)]
     return pa.schema(columns, metadata={"autotune_columns": VERSION})
 
@@ -146,8 +197,9 @@ class ParquetContents:
 
     def _record(self, row: dict[str, Any]) -> Record:
         try:
-            values = row | {"outcome": Outcome(row["outcome"]), "counters": dict(row["counters"])}
-            return Record(**values)
+            names = json.loads(row.pop("counter_names"))
+            counters = dict(zip(names, row["counters"], strict=True))
+            return Record(**row | {"outcome": Outcome(row["outcome"]), "counters": counters})
         except (TypeError, ValueError) as error:
             raise StoreError(
                 f"{self._folder / RECORDS}: a measurement of group {row['group_key']} is damaged "

@@ -11,6 +11,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Row
@@ -24,35 +25,35 @@ _PLAIN = tuple(
     if column.name not in ("id", "outcome", "group_digest", "counters_digest", "counters")
 )
 
+COLUMNS = (*_PLAIN, "outcome", "group_digest", "counters_digest", "counters")
+"""Columns of encoded records, in their order; the database numbers them."""
+TEXT_COLUMNS = ("digest", "text")
+_plain = attrgetter(*_PLAIN)
+
 
 def digest(text: str) -> bytes:
     """Return the key of a text in ``texts``: the first 16 bytes of its SHA-256."""
     return hashlib.sha256(text.encode()).digest()[:16]
 
 
-def to_rows(records: Iterable[Record]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Encode records as rows of ``texts`` and rows of ``records``."""
+def to_rows(records: Iterable[Record]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """Encode records as rows of ``texts`` (``TEXT_COLUMNS``) and rows of ``records`` (``COLUMNS``)."""
     digests: dict[str, bytes] = {}
-    name_lists: dict[tuple[str, ...], str] = {}
+    name_lists: dict[tuple[str, ...], tuple[bytes, struct.Struct]] = {}
     rows = []
     for record in records:
-        key = tuple(record.counters)
+        group, counters = record.group_json, record.counters
+        if group not in digests:
+            digests[group] = digest(group)
+        key = tuple(counters)
         if key not in name_lists:
-            name_lists[key] = json.dumps(key, separators=(",", ":"))
-        names = name_lists[key]
-        for text in (record.group_json, names):
-            if text not in digests:
-                digests[text] = digest(text)
-        rows.append(
-            {
-                **{name: getattr(record, name) for name in _PLAIN},
-                "outcome": record.outcome.value,
-                "group_digest": digests[record.group_json],
-                "counters_digest": digests[names],
-                "counters": struct.pack(f"<{len(record.counters)}q", *record.counters.values()),
-            }
-        )
-    return [{"digest": d, "text": text} for text, d in digests.items()], rows
+            names = json.dumps(key, separators=(",", ":"))
+            digests[names] = digest(names)
+            name_lists[key] = digests[names], struct.Struct(f"<{len(key)}q")
+        names_digest, codec = name_lists[key]
+        packed = codec.pack(*counters.values())
+        rows.append((*_plain(record), record.outcome.value, digests[group], names_digest, packed))
+    return [(d, text) for text, d in digests.items()], rows
 
 
 def from_rows(rows: Sequence[Row[Any]], texts: Mapping[bytes, str]) -> Iterator[Record]:

@@ -16,21 +16,18 @@ from sqlalchemy import (
     Connection,
     Row,
     Select,
-    Text,
     delete,
     func,
-    literal,
     select,
     union,
-    union_all,
 )
 
 from autotune.errors import StoreError
-from autotune.store.backend import BUSY_SECONDS, insert_new, replace
+from autotune.store.backend import BUSY_SECONDS, insert_new, key_table, replace
 from autotune.store.database import Database
 from autotune.store.faults import ELSEWHERE
 from autotune.store.place import Server, store_place
-from autotune.store.record_rows import from_rows, to_rows
+from autotune.store.record_rows import COLUMNS, TEXT_COLUMNS, from_rows, to_rows
 from autotune.store.records import SOURCES, Outcome, Record
 from autotune.store.schema import MODELS, PROFILES, RECORDS, SCHEMA_VERSION, TEXTS
 from autotune.store.summary import StoreSummary, summarise
@@ -162,8 +159,8 @@ class Store:
         """Append measurements within a transaction of ``database``."""
         for start in range(0, len(records), INSERTED):
             texts, rows = to_rows(records[start : start + INSERTED])
-            connection.execute(insert_new(connection, TEXTS), texts)
-            connection.execute(insert_new(connection, RECORDS), rows)
+            insert_new(connection, TEXTS, TEXT_COLUMNS, texts)
+            insert_new(connection, RECORDS, COLUMNS, rows)
 
     def records(
         self, profile_id: str, source: str | None = None, limit: int | None = None
@@ -253,14 +250,14 @@ class Store:
         ``by_energy`` compares energy and not cycles. Of equal ones the one that was measured first counts.
         With ``groups``, keys of groups, only theirs: a look into an index each.
         """
-        if groups is None:
-            ours = RECORDS.c.profile_id == profile_id
-            portions = [select(RECORDS.c.group_key.label("key")).where(ours).distinct()]
-        else:
-            portions = list(_key_tables(sorted(groups)))
         with self._database.read() as connection:
-            rows = (connection.execute(_best(profile_id, p, by_energy)) for p in portions)
-            return {r.key: r.schedule for p in rows for r in p if r.schedule is not None}
+            if groups is None:
+                ours = RECORDS.c.profile_id == profile_id
+                keys: Any = select(RECORDS.c.group_key.label("key")).where(ours).distinct()
+            else:
+                keys = key_table(connection, groups)
+            rows = connection.execute(_best(profile_id, keys, by_energy))
+            return {row.key: row.schedule for row in rows if row.schedule is not None}
 
     def save_model(
         self, profile_id: str, blob: bytes, metrics: Mapping[str, float], feature_version: int
@@ -337,13 +334,6 @@ _UNUSED = delete(TEXTS).where(
     TEXTS.c.digest.not_in(union(select(RECORDS.c.group_digest), select(RECORDS.c.counters_digest)))
 )
 """Removes texts that no measurement refers to."""
-
-
-def _key_tables(keys: Sequence[str]) -> Iterator[Any]:
-    """Yield queries whose rows are ``keys``."""
-    for start in range(0, len(keys), VARIABLES):
-        portion = keys[start : start + VARIABLES]
-        yield union_all(*(select(literal(key, Text).label("key")) for key in portion))
 
 
 def _best(profile_id: str, keys: Any, by_energy: bool) -> Select[tuple[str, str | None]]:

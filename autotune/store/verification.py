@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from sqlalchemy import select, union
 
 from autotune.errors import SpecError
 from autotune.store.contents import BATCH, ProfileRow, StoreContents
+from autotune.store.record_columns import read_texts
 from autotune.store.record_rows import from_rows
 from autotune.store.schema import RECORDS, TEXTS
 from autotune.store.store import Store
@@ -55,7 +56,7 @@ def verify(store: Store) -> Verification:
 
 def _check_records(store: Store) -> tuple[int, list[str]]:
     """Return the number of measurements, and what is wrong with some."""
-    count, problems, texts = 0, [], _texts(store)
+    count, problems, texts = 0, [], read_texts(store)
     for row in _rows(store):
         count += 1
         try:
@@ -63,11 +64,6 @@ def _check_records(store: Store) -> tuple[int, list[str]]:
         except ValueError as error:
             problems.append(str(error))
     return count, problems
-
-
-def _texts(store: Store) -> Mapping[bytes, str]:
-    with store.database.read() as connection:
-        return {row.digest: row.text for row in connection.execute(select(TEXTS))}
 
 
 def _rows(store: Store) -> Iterator[Any]:

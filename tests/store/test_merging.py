@@ -208,7 +208,7 @@ def test_any_record_travels_through_parquet(batch: list[Record]) -> None:
         store.add(batch)
         store.save_model("p", b"\0model", {"mape": 0.1}, 3)
         store.save_profile(StoredProfile("p", "edge", "{}"))
-        write_folder(StoreContents(store), Path(folder))
+        write_folder(store, Path(folder), StoreContents(store).profile_ids())
         assert snapshot(ParquetContents(Path(folder))) == snapshot(StoreContents(store))
 
 
@@ -217,12 +217,13 @@ def test_parquet_is_read_by_other_tools_and_goes_into_a_store_once(
 ) -> None:
     monkeypatch.setattr("autotune.store.contents.BATCH", 400)
     monkeypatch.setattr("autotune.store.parquet_folder.BATCH", 300)
+    monkeypatch.setattr("autotune.store.record_columns.AT_ONCE", 90)
     pq = pytest.importorskip("pyarrow.parquet")
     folder = tmp_path / "out"
     with Store.memory() as store:
         store.add([record(i, "search", "pq"[i % 2]) for i in range(1007)])
-        assert write_folder(StoreContents(store), folder, ["p"]) == 504
-        assert write_folder(StoreContents(store), folder) == 1007
+        assert write_folder(store, folder, ["p"]) == 504
+        assert write_folder(store, folder, ["p", "q"]) == 1007
         table = pq.read_table(folder / "records.parquet", columns=["cycles", "target"])
         assert sorted(table["cycles"].to_pylist()) == list(range(1007))
         first = merge(target, ParquetContents(folder))

@@ -16,7 +16,7 @@ from autotune.errors import StoreError
 from autotune.store import file_backend
 from autotune.store.faults import UnwritableError
 from autotune.store.migration import VERSION_TABLE
-from autotune.store.record_rows import to_rows
+from autotune.store.record_rows import COLUMNS, to_rows
 from autotune.store.records import Outcome
 from autotune.store.schema import FINGERPRINT, METADATA, SCHEMA_VERSION, UPGRADED
 from autotune.store.store import Store, StoredProfile
@@ -40,10 +40,11 @@ def of_version(version: str, path: Path) -> Path:
         meta = {"schema_version": version, "fingerprint": UPGRADED[version]}
         connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         texts, rows = to_rows(BATCH)
-        connection.executemany("INSERT INTO texts VALUES (:digest, :text)", texts)
-        names = [name for name in rows[0] if name != "toolchain"]
+        connection.executemany("INSERT INTO texts VALUES (?, ?)", texts)
+        named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+        names = [name for name in COLUMNS if name != "toolchain"]
         values = ", ".join(f":{name}" for name in names)
-        connection.executemany(f"INSERT INTO records ({', '.join(names)}) VALUES ({values})", rows)
+        connection.executemany(f"INSERT INTO records ({', '.join(names)}) VALUES ({values})", named)
         model = ("p", 1, '{"mape": 0.1}', hashlib.sha256(b"model").hexdigest(), b"model", 1.0)
         connection.execute("INSERT INTO models VALUES (NULL, ?, ?, ?, ?, ?, ?)", model)
     connection.close()

@@ -79,11 +79,11 @@ def export(
     from autotune.store.store import Store
 
     with Store.open(place, reading=True) as store:
-        source, chosen = StoreContents(store), _profiles(store, targets)
+        chosen = _profiles(store, targets)
         if out.suffix in FILES:
-            figures = _into_file(source, out, chosen)
+            figures = _into_file(StoreContents(store), out, chosen)
         else:
-            figures = {"measurements": write_folder(source, out, chosen)}
+            figures = {"measurements": write_folder(store, out, chosen)}
     figures |= {"machines": len(chosen)}
     if json:
         print_json(figures | {"path": str(out)})
