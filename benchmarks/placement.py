@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from autotune.runtime.device_search import DeviceRequest, DeviceSearch, search_o
 from autotune.runtime.session.defaults import open_devices, resolve_model
 from autotune.runtime.session.session import Session
 from autotune.store.store import Store
-from autotune.targets.link_spec import Links, LinkSpec, read_links
+from autotune.targets.link_spec import Links, LinkSpec, SharedMemory, read_links
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.placement.bounds import bounds
 from autotune.tuner.placement.costed_graph import CostedGraph, Placement, joined
@@ -34,6 +34,12 @@ SETS: Mapping[str, tuple[str, ...]] = {
 }
 ON_CHIP = Links("one chip: 25.6 GB/s, 0.1 µs", LinkSpec(25.6e9, 1e-7), {})
 """Devices on one chip: each way has the bandwidth of the DRAM of `mobile`, which both sides pass through."""
+SHARED = replace(
+    ON_CHIP,
+    description="one chip: 25.6 GB/s, 0.1 µs, one DRAM channel of 25.6 GB/s for all",
+    memories=(SharedMemory(SETS["mobile, gemmini-like, tpuv1-like"], 25.6e9),),
+)
+"""The same chip with one DRAM channel: memory-bound groups that run at the same time slow each other."""
 COPIES = 2
 """Requests of each network in the mixed work."""
 EVALUATIONS = 4_000
@@ -55,6 +61,7 @@ the longest first. *Round robin* and *random* ({random}
 draws: mean, worst) and *HEFT* place the same groups as *search*, which begins with HEFT and every single device. *Gained* is the part of
 the way from the best single device to the bound: (single − search) / (single − bound); it is empty where a single device is within 1 %.
 Streams have {stream} requests, and filling and draining counts; *endless* is the time between requests of a stream without end.
+In the last table devices share DRAM: *no sharing* is the time if they did not, *placed blindly* that placement with sharing.
 The bound of a stream comes from an integer programme with transfers.
 
 {busy}
@@ -185,6 +192,41 @@ def whole_requests(graph: CostedGraph) -> Placement:
     return tuple(place)
 
 
+def shared_table(networks: Sequence[str]) -> Table:
+    """Return what it brings to know that devices share memory: mixed work placed without and with that knowledge."""
+    title, devices = "mobile, gemmini-like, tpuv1-like", SETS["mobile, gemmini-like, tpuv1-like"]
+    found = [searched(name, devices, SHARED).best.costed for name in networks]
+    rows = []
+    for copies in (1, COPIES):
+        work = joined([one for one in found for _ in range(copies)])
+        run = Simulation(work, upward_ranks(work))
+        alone = [p for d in range(len(work.devices)) if (p := work.on_device(d)) is not None]
+        blind = place(replace(work, memories=()), evaluations=EVALUATIONS)
+        aware = place(work, evaluations=EVALUATIONS)
+        times = (
+            bounds(work).seconds,
+            min(map(run.seconds, alone)),
+            blind.makespan_seconds,
+            run.seconds(blind.placement),
+            aware.makespan_seconds,
+        )
+        share = aware.makespan_seconds / run.seconds(blind.placement)
+        rows.append(
+            (f"{copies} of each at once", *(f"{1e3 * t:.3f}" for t in times), f"{share:.3f}")
+        )
+    columns = (
+        "work",
+        "bound",
+        "best single",
+        "no sharing",
+        "placed blindly",
+        "placed knowing",
+        "ratio",
+    )
+    said = f"{title}; links: {SHARED.description}. Mixed work, milliseconds to the end."
+    return Table(said, columns, tuple(rows))
+
+
 def searched(network: str, devices: Sequence[str], links: Links) -> DeviceSearch:
     """Cost a network on devices and place it for latency."""
     request = DeviceRequest(
@@ -277,6 +319,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for links in ((read_links(), ON_CHIP) if "cpu" not in devices else (read_links(),))
         for table in tables(title, devices, links, chosen.networks)
     ]
+    made.append(shared_table(chosen.networks))
     if chosen.json is not None:
         rows = [{"title": x.title, "columns": x.columns, "rows": x.rows} for x in made]
         chosen.json.write_text(json.dumps(rows, indent=1))

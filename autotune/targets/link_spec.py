@@ -16,7 +16,7 @@ SHIPPED = Path(__file__).parent / "links" / "pcie3x4.toml"
 HOST_MEMORY = "cpu"
 """Place of a network's inputs and outputs, also where no group runs on this CPU."""
 _NUMBERS = ("bandwidth_bytes_per_second", "latency_seconds")
-_KEYS = ("description", "sources", "default", "link")
+_KEYS = ("description", "sources", "default", "link", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,25 @@ class LinkSpec:
         return self.latency_seconds + size_bytes / self.bandwidth_bytes_per_second
 
 
+@dataclass(frozen=True, slots=True)
+class SharedMemory:
+    """A DRAM channel that several devices load and store through: groups that run at the same time share it.
+
+    Raises ``SpecError`` for fewer than two devices, and for a bandwidth outside of 1e3..1e13 B/s.
+    """
+
+    devices: tuple[str, ...]
+    bandwidth_bytes_per_second: float
+
+    def __post_init__(self) -> None:
+        if len(set(self.devices)) < 2:
+            raise SpecError(f"devices = {list(self.devices)!r:.80} is not two names or more")
+        if not 1e3 <= self.bandwidth_bytes_per_second <= 1e13:
+            raise SpecError(
+                f"bandwidth_bytes_per_second: {self.bandwidth_bytes_per_second:g} is not in 1e3..1e13"
+            )
+
+
 @dataclass(frozen=True)
 class Links:
     """Links between devices by their names; ``default`` joins pairs that are not named, None leaves them apart."""
@@ -50,10 +69,12 @@ class Links:
     default: LinkSpec | None
     pairs: Mapping[tuple[str, str], LinkSpec]
     """Links by the sorted names of their ends; the same in both directions."""
+    memories: tuple[SharedMemory, ...] = ()
+    """Channels that devices share; a device that is in none has memory of its own."""
 
     def between(self, first: str, second: str) -> LinkSpec:
         """Return the link of two devices. Raises ``SpecError`` where there is none."""
-        found = self.pairs.get(_ends(_place(first), _place(second)), self.default)
+        found = self.pairs.get(_ends(place_of(first), place_of(second)), self.default)
         if found is None:
             raise SpecError(
                 f"no link joins {first} and {second}; add [[link]] between = "
@@ -63,7 +84,7 @@ class Links:
 
     def check_devices(self, names: Iterable[str]) -> None:
         """Raise ``SpecError`` for two devices without a link."""
-        ordered = list(dict.fromkeys(map(_place, (*names, HOST_MEMORY))))
+        ordered = list(dict.fromkeys(map(place_of, (*names, HOST_MEMORY))))
         for place, first in enumerate(ordered):
             for second in ordered[place + 1 :]:
                 self.between(first, second)
@@ -72,7 +93,14 @@ class Links:
         """Return the links as a plan file and TOML have them; ``parse_links`` reads them back."""
         default = {} if self.default is None else {"default": _numbers(self.default)}
         rows = [{"between": list(ends), **_numbers(link)} for ends, link in self.pairs.items()]
-        return {"description": self.description, **default, "link": rows}
+        shared = [
+            {
+                "devices": list(one.devices),
+                "bandwidth_bytes_per_second": one.bandwidth_bytes_per_second,
+            }
+            for one in self.memories
+        ]
+        return {"description": self.description, **default, "link": rows, "memory": shared}
 
 
 def read_links(path: Path | None = None) -> Links:
@@ -111,12 +139,42 @@ def parse_links(document: Mapping[str, Any]) -> Links:
         if ends in pairs:
             raise SpecError(f"link {number + 1}: {' and '.join(ends)} are joined twice")
         pairs[ends] = _link(row, f"link {number + 1}", ("between", *_NUMBERS))
+    shared = document.get("memory", [])
+    if not isinstance(shared, list):
+        raise SpecError(f"memory: {shared!r:.80} is not a list of [[memory]] sections")
+    memories = tuple(_memory(row, f"memory {n + 1}") for n, row in enumerate(shared))
+    _check_apart(memories)
     default = document.get("default")
     return Links(
         str(document.get("description", "")),
         None if default is None else _link(default, "default", _NUMBERS),
         pairs,
+        memories,
     )
+
+
+def _memory(row: object, where: str) -> SharedMemory:
+    known = ("devices", "bandwidth_bytes_per_second")
+    numbers = _numbers_of(row, where, known, known[1:])
+    names = row["devices"] if isinstance(row, dict) and "devices" in row else None
+    if not isinstance(names, list) or not all(type(name) is str for name in names):
+        raise SpecError(
+            f'{where}: devices = {names!r:.80} is not names, such as ["edge", "mobile"]'
+        )
+    try:
+        return SharedMemory(tuple(map(place_of, names)), *numbers)
+    except SpecError as error:
+        raise SpecError(f"{where}: {error}") from None
+
+
+def _check_apart(memories: tuple[SharedMemory, ...]) -> None:
+    """Raise ``SpecError`` for a device in two memories."""
+    seen: set[str] = set()
+    for memory in memories:
+        for name in memory.devices:
+            if name in seen:
+                raise SpecError(f"memory: {name} is in two memories; a device has one")
+        seen.update(memory.devices)
 
 
 def _checked_ends(row: object, where: str) -> tuple[str, str]:
@@ -132,7 +190,7 @@ def _checked_ends(row: object, where: str) -> tuple[str, str]:
     return _ends(*ends)
 
 
-def _place(name: str) -> str:
+def place_of(name: str) -> str:
     """Return the end of a link that a device is: ``cpu:2`` is ``cpu``."""
     place, _, _ = name.partition(":")
     return place if place == HOST_MEMORY else name
@@ -143,13 +201,24 @@ def _ends(first: str, second: str) -> tuple[str, str]:
 
 
 def _link(row: object, where: str, known: tuple[str, ...]) -> LinkSpec:
+    values = _numbers_of(row, where, known, _NUMBERS)
+    try:
+        return LinkSpec(*values)
+    except SpecError as error:
+        raise SpecError(f"{where}.{error}") from None
+
+
+def _numbers_of(
+    row: object, where: str, known: tuple[str, ...], wanted: tuple[str, ...]
+) -> list[float]:
+    """Return the numbers of a section. Raises ``SpecError`` for other keys and for what is no number."""
     if not isinstance(row, dict):
         raise SpecError(f"{where}: {row!r:.80} is not a section")
     for key in row:
         if key not in known:
             raise SpecError(f"{where}.{key}: unknown key; known: {', '.join(known)}")
     values = []
-    for key in _NUMBERS:
+    for key in wanted:
         value = row.get(key)
         if (
             isinstance(value, bool)
@@ -158,10 +227,7 @@ def _link(row: object, where: str, known: tuple[str, ...]) -> LinkSpec:
         ):
             raise SpecError(f"{where}.{key}: {value!r:.80} is not a number")
         values.append(float(value))
-    try:
-        return LinkSpec(*values)
-    except SpecError as error:
-        raise SpecError(f"{where}.{error}") from None
+    return values
 
 
 def _numbers(link: LinkSpec) -> dict[str, float]:

@@ -15,18 +15,21 @@ from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
 from autotune.store.store import Store
 from autotune.targets.device_set import DeviceSet
-from autotune.targets.link_spec import HOST_MEMORY
+from autotune.targets.link_spec import HOST_MEMORY, place_of
 from autotune.targets.opening import is_host
-from autotune.targets.protocol import Target
+from autotune.targets.protocol import Execution, Target
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import Schedules, group_choices, heuristic_choices
-from autotune.tuner.placement.costed_graph import CostedGraph, Placement, Read, Task
+from autotune.tuner.placement.costed_graph import CostedGraph, Memory, Placement, Read, Task
 from autotune.tuner.record_writer import RecordWriter
 from autotune.tuner.records import to_record
 
 ELEMENT_BYTES = 4
 """Tensors between groups are float32."""
 Key = tuple[str, Schedule]
+Row = tuple[Names, Sequence[float | None], Sequence[int]]
+"""Operators that run together, their seconds and their bytes of DRAM traffic by device."""
+_NOTHING = Execution(0, 0, 0, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Unit:
     seconds: tuple[float | None, ...]
     parts: tuple[tuple[float, ...] | None, ...]
     """Seconds of each of ``choices``, by device."""
+    dram_bytes: tuple[int, ...]
+    """Bytes between each device and its DRAM; 0 where the device cannot run it."""
 
 
 @dataclass
@@ -51,7 +56,7 @@ class DeviceCosts:
     device: Target
     graph: Graph
     known: Schedules = field(default_factory=dict)
-    _cycles: dict[Key, int | None] = field(default_factory=dict)
+    _measured: dict[Key, Execution | None] = field(default_factory=dict)
 
     def partition(self) -> Partition:
         """Return the device's own partition by rule. Raises ``ScheduleError`` if it cannot run some operator."""
@@ -73,14 +78,14 @@ class DeviceCosts:
         work = {
             (c.group.key, c.schedule): Candidate(c.group, c.schedule, self.graph.name)
             for c in choices
-            if c.schedule is not None and (c.group.key, c.schedule) not in self._cycles
+            if c.schedule is not None and (c.group.key, c.schedule) not in self._measured
         }
         writer = RecordWriter(store)
         try:
             results = measure(self.device, work.values(), time_limit_seconds=time_limit_seconds)
             for key, result in zip(work, results, strict=True):
                 writer.add(to_record(result, self.device, "search"))
-                self._cycles[key] = None if isinstance(result, Failed) else result.execution.cycles
+                self._measured[key] = None if isinstance(result, Failed) else result.execution
         finally:
             writer.flush()
 
@@ -88,13 +93,21 @@ class DeviceCosts:
         """Return the measured seconds of each group; None if one failed."""
         found: list[float] = []
         for choice in choices:
-            cycles = (
-                0 if choice.schedule is None else self._cycles[choice.group.key, choice.schedule]
-            )
-            if cycles is None:
+            execution = self._execution(choice)
+            if execution is None:
                 return None
-            found.append(cycles / self.device.spec.clock_hz)
+            found.append(execution.cycles / self.device.spec.clock_hz)
         return tuple(found)
+
+    def dram_bytes(self, choices: Sequence[Choice]) -> int:
+        """Return the bytes of DRAM traffic of groups together; those that failed have none."""
+        found = (self._execution(choice) for choice in choices)
+        return sum(one.dram_bytes for one in found if one is not None)
+
+    def _execution(self, choice: Choice) -> Execution | None:
+        if choice.schedule is None:
+            return _NOTHING
+        return self._measured[choice.group.key, choice.schedule]
 
 
 def cost_units(
@@ -124,7 +137,8 @@ def cost_units(
             raise ScheduleError(
                 f"{partition.graph.name}: operators {', '.join(names)} run on none of {devices}; add a device"
             )
-        units.append(Unit(names, tuple(row), seconds, parts))
+        moved = (one.dram_bytes(choices or ()) for one, choices in zip(costs, row, strict=True))
+        units.append(Unit(names, tuple(row), seconds, parts, tuple(moved)))
     return tuple(units)
 
 
@@ -139,18 +153,17 @@ def costed(graph: Graph, devices: DeviceSet, units: Sequence[Unit]) -> CostedGra
     Constants lie where they are read before a run begins.
     """
     names = [device.name for device in devices.devices]
-    return costed_tasks(
-        graph, devices, [(unit.operators, unit.seconds) for unit in units], host_of(names)
-    )
+    rows = [(unit.operators, unit.seconds, unit.dram_bytes) for unit in units]
+    return costed_tasks(graph, devices, rows, host_of(names))
 
 
 def costed_tasks(
     graph: Graph,
     devices: DeviceSet,
-    rows: Sequence[tuple[Names, Sequence[float | None]]],
+    rows: Sequence[Row],
     host: int,
 ) -> CostedGraph:
-    """Return groups of operators with their seconds by device as tasks, in their order."""
+    """Return groups of operators with their costs by device as tasks, in their order."""
     names = [device.name for device in devices.devices]
     ends = names if host < len(names) else [*names, HOST_MEMORY]
     padding: tuple[float | None, ...] = (None,) * (len(ends) - len(names))
@@ -158,17 +171,30 @@ def costed_tasks(
     home = dict.fromkeys(graph.inputs, 0)
     tasks = [Task("inputs", here, ())]
     by_name = {op.name: op for op in graph.ops}
-    for operators, seconds in rows:
+    memories = _memories(devices, names)
+    for operators, seconds, dram_bytes in rows:
         made = {by_name[name].output for name in operators}
         read = dict.fromkeys(x for name in operators for x in by_name[name].inputs)
         reads = _reads(graph, home, (x for x in read if x not in made))
-        tasks.append(Task(" + ".join(operators), (*seconds, *padding), reads))
+        moved = (*dram_bytes, *(0 for _ in padding)) if memories else ()
+        name = " + ".join(operators)
+        tasks.append(Task(name, (*seconds, *padding), reads, dram_bytes=moved))
         home.update(dict.fromkeys(made, len(tasks) - 1))
     tasks.append(Task("outputs", here, _reads(graph, home, graph.outputs)))
     links = tuple(
         tuple(None if a == b else devices.links.between(a, b) for b in ends) for a in ends
     )
-    return CostedGraph(tuple(ends), links, tuple(tasks))
+    return CostedGraph(tuple(ends), links, tuple(tasks), memories)
+
+
+def _memories(devices: DeviceSet, names: Sequence[str]) -> tuple[Memory, ...]:
+    """Return the channels that two or more devices of the session share."""
+    found = []
+    for one in devices.links.memories:
+        members = frozenset(n for n, name in enumerate(names) if place_of(name) in one.devices)
+        if len(members) > 1:
+            found.append(Memory(members, one.bandwidth_bytes_per_second))
+    return tuple(found)
 
 
 def _reads(graph: Graph, home: Mapping[str, int], tensors: Iterable[str]) -> tuple[Read, ...]:

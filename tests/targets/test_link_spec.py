@@ -13,6 +13,8 @@ from autotune.targets.link_spec import SHIPPED, LinkSpec, parse_links, read_link
 from autotune.targets.opening import load_spec
 
 ROW = {"between": ["edge", "cpu"], "bandwidth_bytes_per_second": 1e9, "latency_seconds": 2e-6}
+BANDWIDTH = {"bandwidth_bytes_per_second": 1e9}
+SHARED = {"devices": ["edge", "cpu:2"], **BANDWIDTH}
 
 
 def test_the_shipped_links_join_all_devices_at_the_stated_speed() -> None:
@@ -29,6 +31,9 @@ def test_links_name_pairs_in_any_order_and_this_cpu_with_any_threads() -> None:
     links = parse_links({"link": [ROW]})
     assert links.between("cpu:2", "edge") == links.between("edge", "cpu") == LinkSpec(1e9, 2e-6)
     assert parse_links(links.document()) == links
+    shared = parse_links({"memory": [SHARED]})
+    assert shared.memories[0].devices == ("edge", "cpu")
+    assert parse_links(shared.document()) == shared
     shipped = read_links()
     assert parse_links(shipped.document()) == shipped
 
@@ -63,6 +68,17 @@ def test_a_missing_link_is_told_with_what_to_add() -> None:
         ({"link": [ROW | {"between": ["edge"]}]}, r"link 1: between = \['edge'\] is not two names"),
         ({"link": [ROW | {"between": ["edge", "edge"]}]}, "is not two names"),
         ({"link": {}}, "is not a list"),
+        ({"memory": {}}, "memory: {} is not a list"),
+        (
+            {"memory": [{"devices": ["edge"], **BANDWIDTH}]},
+            r"memory 1: devices = \['edge'\] is not two",
+        ),
+        ({"memory": [{"devices": 1, **BANDWIDTH}]}, "memory 1: devices = 1 is not names"),
+        (
+            {"memory": [{"devices": ["a", "b"]}]},
+            "memory 1.bandwidth_bytes_per_second: None is not a",
+        ),
+        ({"memory": [SHARED, SHARED]}, "memory: edge is in two memories"),
         ({"default": 3}, "default: 3 is not a section"),
     ],
 )

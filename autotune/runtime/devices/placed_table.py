@@ -93,11 +93,13 @@ def _costed_run(
     """Return a run as tasks that can go nowhere else: inputs, steps in their order, outputs."""
     names = [device.name for device in devices.devices]
     host = host_of(names)
-    took = {id(run.step): run.execution.cycles / devices.spec.clock_hz for run in runs}
+    ran = {id(run.step): run.execution for run in runs}
     place = [names.index(step.device) for step in table.steps]
     rows = []
     for step, here in zip(table.steps, place, strict=True):
-        seconds = took[id(step)] if isinstance(step, GroupStep) else 0.0
+        cost = ran[id(step)] if isinstance(step, GroupStep) else None
+        seconds = 0.0 if cost is None else cost.cycles / devices.spec.clock_hz
         operators = tuple(op.name for op in step.group.ops)
-        rows.append((operators, [seconds if n == here else None for n in range(len(names))]))
+        by_device = [seconds if n == here else None for n in range(len(names))]
+        rows.append((operators, by_device, [0 if cost is None else cost.dram_bytes] * len(names)))
     return costed_tasks(table.graph, devices, rows, host), (host, *place, host)

@@ -15,6 +15,13 @@ Links = tuple[tuple[LinkSpec | None, ...], ...]
 """Links by the numbers of source and destination; None from a device to itself."""
 
 
+class Memory(NamedTuple):
+    """Devices that share a DRAM channel, and its bandwidth."""
+
+    devices: frozenset[int]
+    bandwidth_bytes_per_second: float
+
+
 class Read(NamedTuple):
     """A tensor that a task reads, of ``size_bytes``, and the number of the task that makes it."""
 
@@ -35,11 +42,18 @@ class Task:
     seconds: tuple[float | None, ...]
     reads: tuple[Read, ...]
     request: int = 0
+    dram_bytes: tuple[int, ...] = ()
+    """Bytes between each device and its DRAM; empty where no device shares memory."""
 
     @property
     def places(self) -> tuple[int, ...]:
         """Numbers of the devices that can run it."""
         return tuple(d for d, cost in enumerate(self.seconds) if cost is not None)
+
+    def demand(self, device: int) -> float:
+        """Bytes per second of the device's DRAM while the task runs alone."""
+        seconds = self.seconds[device]
+        return self.dram_bytes[device] / seconds if self.dram_bytes and seconds else 0.0
 
     def cost(self, device: int) -> float:
         """Seconds on a device that can run it."""
@@ -59,6 +73,8 @@ class CostedGraph:
     devices: tuple[str, ...]
     links: Links = field(repr=False)
     tasks: tuple[Task, ...] = field(repr=False)
+    memories: tuple[Memory, ...] = ()
+    """Channels that devices share: groups that run at the same time slow each other there."""
 
     def __post_init__(self) -> None:
         for number, task in enumerate(self.tasks):
@@ -108,7 +124,7 @@ def joined(graphs: Sequence[CostedGraph]) -> CostedGraph:
             reads = tuple(read._replace(producer=read.producer + base) for read in task.reads)
             tasks.append(replace(task, reads=reads, request=task.request + request))
         request += 1 + max(task.request for task in graph.tasks)
-    return CostedGraph(graphs[0].devices, graphs[0].links, tuple(tasks))
+    return CostedGraph(graphs[0].devices, graphs[0].links, tuple(tasks), graphs[0].memories)
 
 
 def repeated(graph: CostedGraph, count: int) -> CostedGraph:

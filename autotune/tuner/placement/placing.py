@@ -121,7 +121,7 @@ def busiest(graph: CostedGraph, one: Simulation) -> Cost:
 
 
 def busiest_seconds(graph: CostedGraph, placement: Placement) -> float:
-    """Return the time that a request takes of its busiest device or direction of a link: between requests of an
+    """Return the time that a request takes of its busiest device, link or shared memory: between requests of an
     endless stream."""
     work: dict[tuple[int, int], float] = {}
     for number, device in enumerate(placement):
@@ -131,7 +131,16 @@ def busiest_seconds(graph: CostedGraph, placement: Placement) -> float:
             for destination in {placement[user] for user in users} - {device}:
                 way = device, destination
                 work[way] = work.get(way, 0.0) + graph.transfer_seconds(*way, size)
-    return max(work.values())
+    channels = (
+        sum(
+            graph.tasks[n].dram_bytes[d]
+            for n, d in enumerate(placement)
+            if d in memory.devices and graph.tasks[n].dram_bytes
+        )
+        / memory.bandwidth_bytes_per_second
+        for memory in graph.memories
+    )
+    return max((*work.values(), *channels))
 
 
 def period_seconds(graph: CostedGraph, placement: Placement, count: int = STREAM) -> float:

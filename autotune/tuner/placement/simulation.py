@@ -1,11 +1,17 @@
-"""List scheduling: the timeline of a placement, on devices and links that do one thing at a time."""
+"""List scheduling: the timeline of a placement, on devices and links that do one thing at a time.
+
+Devices that share a DRAM channel slow each other when their groups ask for more than it gives: max-min fair shares, as
+in fluid models of networks (Bertsekas and Gallager, Data Networks, 1992, section 6.5.2). A group that asks for little keeps
+its speed; memory-bound groups divide the rest. So a compute-bound group beside a memory-bound one costs nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
 from autotune.tuner.placement.costed_graph import CostedGraph, Placement
+from autotune.tuner.placement.shared_channels import SharedChannels
 from autotune.tuner.placement.timeline import Slot, Timeline, Transfer
 
 
@@ -49,6 +55,7 @@ class _Run:
         self._queued: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         self._carrying: set[tuple[int, int]] = set()
         self._events: list[tuple[float, int, int, int, int]] = []
+        self._shared = SharedChannels(graph) if graph.memories else None
 
     def finished(self) -> Timeline:
         """Run to the end."""
@@ -60,9 +67,10 @@ class _Run:
         while self._events:
             now, _, number, tensor, destination = heappop(self._events)
             if tensor < 0:
-                self._end_task(number, now)
-            else:
-                self._end_transfer(number, tensor, destination, now)
+                if self._shared is None or self._shared.has_ended(destination, number, now):
+                    self._end_task(number, now)
+                continue
+            self._end_transfer(number, tensor, destination, now)
         assert None not in self._slots, "every task has run"
         return Timeline(tuple(s for s in self._slots if s is not None), tuple(self._transfers))
 
@@ -76,11 +84,24 @@ class _Run:
         end = now + self._graph.tasks[number].cost(device)
         self._slots[number] = Slot(number, device, now, end)
         self._is_busy[device] = True
-        heappush(self._events, (end, 0, number, -1, device))
+        if self._shared is None or not self._shared.is_shared(device):
+            heappush(self._events, (end, 0, number, -1, device))
+        else:
+            self._tell(self._shared.begin(device, number, now))
+
+    def _tell(self, ends: Iterable[tuple[float, int, int]]) -> None:
+        """Expect tasks to end at other times than before; what was expected goes stale."""
+        for end, number, device in ends:
+            heappush(self._events, (end, 0, number, -1, device))
 
     def _end_task(self, number: int, now: float) -> None:
         device = self._placement[number]
         self._is_busy[device] = False
+        slot = self._slots[number]
+        assert slot is not None, "it began"
+        self._slots[number] = slot._replace(end_seconds=now)
+        if self._shared is not None and self._shared.is_shared(device):
+            self._tell(self._shared.end(device, now))
         for tensor, (_, _, users) in enumerate(self._graph.readers[number]):
             for destination in {self._placement[user] for user in users}:
                 if destination == device:

@@ -10,6 +10,7 @@ from hypothesis import given
 from autotune.targets.link_spec import LinkSpec
 from autotune.tuner.placement.costed_graph import (
     CostedGraph,
+    Memory,
     Placement,
     Read,
     Task,
@@ -17,6 +18,7 @@ from autotune.tuner.placement.costed_graph import (
     repeated,
 )
 from autotune.tuner.placement.heft import upward_ranks
+from autotune.tuner.placement.placing import busiest_seconds
 from autotune.tuner.placement.simulation import Simulation
 from autotune.tuner.placement.timeline import Timeline
 from tests.tuner.placement.drawn_costs import placed_graphs
@@ -29,7 +31,10 @@ def check(graph: CostedGraph, placement: Placement, timeline: Timeline) -> None:
     """Assert that a timeline keeps every rule of a schedule."""
     for number, (task, slot) in enumerate(zip(graph.tasks, timeline.slots, strict=True)):
         assert (slot.task, slot.device) == (number, placement[number])
-        assert slot.end_seconds == slot.begin_seconds + task.cost(slot.device)
+        least = slot.begin_seconds + task.cost(slot.device)
+        assert slot.end_seconds == least or (
+            graph.memories and slot.end_seconds >= least * (1 - 1e-9)
+        )
     arrived = {(x.producer, x.tensor, x.destination): x for x in timeline.transfers}
     assert len(arrived) == len(timeline.transfers), "a tensor goes to a device once"
     for task, slot in zip(graph.tasks, timeline.slots, strict=True):
@@ -68,6 +73,39 @@ def test_schedules_of_several_requests_are_valid(drawn: Placed) -> None:
     mixed = joined([stream, graph])
     assert mixed.tasks[-1].request == 3
     check(mixed, placement * 4, Simulation(mixed, upward_ranks(mixed)).timeline(placement * 4))
+
+
+@given(placed_graphs(shares=True))
+def test_devices_that_share_memory_keep_all_rules_and_its_bandwidth(drawn: Placed) -> None:
+    graph, placement = drawn
+    timeline = Simulation(graph, upward_ranks(graph)).timeline(placement)
+    check(graph, placement, timeline)
+    (memory,) = graph.memories
+    moved = sum(graph.tasks[n].demand(d) * graph.tasks[n].cost(d) for n, d in enumerate(placement))
+    least = moved / memory.bandwidth_bytes_per_second
+    assert least <= timeline.makespan_seconds * (1 + 1e-9) + 1e-15
+    assert least <= busiest_seconds(graph, placement) * (1 + 1e-9) + 1e-15
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "seconds"),
+    [
+        ((10, 10), 2.0),  # both want all of the channel: half the speed each
+        ((10, 0), 1.0),  # compute-bound beside memory-bound: neither waits
+        ((8, 4), 1.25),  # 6 of 8 beside 4, so a quarter is left after a second
+    ],
+)
+def test_memory_bound_groups_slow_each_other_and_compute_bound_ones_do_not(
+    bytes_: tuple[int, int], seconds: float
+) -> None:
+    tasks = tuple(
+        Task(f"t{n}", tuple(1.0 if d == n else None for d in range(2)), (), dram_bytes=(size, size))
+        for n, size in enumerate(bytes_)
+    )
+    links = ((None, LINK), (LINK, None))
+    graph = CostedGraph(("a", "b"), links, tasks, (Memory(frozenset((0, 1)), 10.0),))
+    run = Simulation(graph, [1.0, 1.0]).timeline((0, 1))
+    assert run.makespan_seconds == pytest.approx(seconds)
 
 
 def chain() -> CostedGraph:
