@@ -21,6 +21,14 @@ from autotune.operators.op import Family, Op, OpKind
 
 UNDERFLOW = 256.0
 """Distance of a score from the largest one at which its exponential is 0 in float32, with room for rounding: exp(−104) is."""
+DEFINED = frozenset(
+    {
+        *(OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.NEG, OpKind.ABS, OpKind.RELU, OpKind.CLIP),
+        *(OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.TRUNC, OpKind.EQUAL, OpKind.LESS),
+        *(OpKind.LESS_EQUAL, OpKind.KEEP_IF, OpKind.KEEP_UNLESS),
+    }
+)
+"""Kinds through which a mask is followed: they make no NaN of finite numbers."""
 HIDDEN, SHOWN = Interval(0.0, 0.0), Interval(1.0, 1.0)
 
 
@@ -106,7 +114,7 @@ def _followed(
         assert place is not None, "it has one input"
         axis = _moved_axis(op, graph, place.axis)
         return None if axis is None else _Place(axis, place.hidden, place.first)
-    if op.family not in (Family.UNARY, Family.BINARY):
+    if op.kind not in DEFINED:
         return None
     rank = len(graph.shape(op.output))
     axes = {p.axis + rank - len(graph.shape(x)) for x, p in zip(op.inputs, given, strict=True) if p}
@@ -116,7 +124,16 @@ def _followed(
     (axis,) = axes
     hidden = [known[x] if p is None else p.hidden for x, p in zip(op.inputs, given, strict=True)]
     first = [known[x] if p is None else p.first for x, p in zip(op.inputs, given, strict=True)]
+    if not (_is_defined(op, hidden) and _is_defined(op, first)):
+        return None
     return _Place(axis, _made(op, graph, hidden), _made(op, graph, first))
+
+
+def _is_defined(op: Op, given: list[Interval]) -> bool:
+    """Return True if an operator makes no NaN of such numbers: ∞ − ∞ and 0 · ∞ are none."""
+    infinite = sum(math.isinf(one.extreme) for one in given)
+    limit = {OpKind.MUL: 0, OpKind.ADD: 1, OpKind.SUB: 1}
+    return infinite <= limit.get(op.kind, len(given))
 
 
 def _is_choosable(op: Op, x: str, graph: Graph, known: Mapping[str, Interval]) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
+from autotune.operators.block_sparsity import zero_blocks
 from autotune.operators.movement import reshape_pairs
 from autotune.operators.op import AttrValue, Family, Op, OpKind
 from autotune.operators.tensor import Array, TensorType
@@ -39,8 +40,10 @@ class DemandTrimming:
         whole = graph.shape(op.output)
         keep: set[int] = set()
         match op.family:
-            case Family.UNARY | Family.BINARY | Family.MATMUL | Family.TRANSPOSE | Family.EXPAND:
+            case Family.UNARY | Family.BINARY | Family.TRANSPOSE | Family.EXPAND:
                 pass
+            case Family.MATMUL:
+                keep = {len(whole) - 1} if zero_blocks(op) is not None else set()
             case Family.REDUCE:
                 keep = set(op.ints("axes"))
             case Family.SOFTMAX:
@@ -105,7 +108,7 @@ class DemandTrimming:
         """Return the terms of a product's sums that are not zero."""
         first = graph.shape(op.inputs[0])
         inner = len(first) - (2 if op.int("trans_a") else 1)
-        if op.inputs[1] not in self.finite:
+        if op.inputs[1] not in self.finite or zero_blocks(op) is not None:
             return first[inner]
         axis, length = self.dead.get(op.inputs[0], (-1, 0))
         return min(first[inner], length) if axis == inner else first[inner]

@@ -14,6 +14,7 @@ from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.input_class import Between, Classes, Padded
 from autotune.graph.passes import specialise
+from autotune.graph.passes.block_sparsity import ZeroBlockMarking
 from autotune.graph.passes.demand_trimming import DemandTrimming
 from autotune.operators.op import OpKind as K
 from tests.graph.graph_cases import assert_equivalent, normal
@@ -125,3 +126,26 @@ def test_what_is_read_whole_stays() -> None:
     cut = b.add(K.SLICE, y, starts=(0, 0), steps=(1, 1), sizes=(2, 3))
     graph = b.build([b.add(K.TANH, cut, output="y"), b.add(K.EXP, y, output="z")])
     assert not DemandTrimming().run(graph).notes
+
+
+def test_a_weight_whose_zero_blocks_are_marked_stays_whole() -> None:
+    b = GraphBuilder("sparse")
+    weight = normal(1, 32, 64)
+    weight[:, 32:] = 0
+    y = b.add(K.MATMUL, b.input("x", (1, 6, 32)), b.constant(weight))
+    y = b.add(K.SLICE, y, starts=(0, 0, 0), steps=(1, 1, 1), sizes=(1, 2, 40))
+    graph = ZeroBlockMarking().run(b.build([b.add(K.TANH, y, output="y")])).graph
+    made = DemandTrimming().run(graph)
+    assert_equivalent(graph, made.graph)
+    product = next(op for op in made.graph.ops if op.kind is K.MATMUL)
+    assert made.graph.shape(product.output) == (1, 2, 64)
+
+
+@pytest.mark.parametrize("kind", [K.ACOS, K.LOG, K.RECIPROCAL])
+def test_a_mask_is_not_followed_through_what_may_be_no_number(kind: K) -> None:
+    def odd(b: GraphBuilder, mask: str, scores: str) -> str:
+        off = b.add(kind, b.add(K.ADD, mask, b.constant(2.0)))
+        return _added(b, mask, b.add(K.ADD, scores, off))
+
+    made = specialise(attention(odd), {**BOUNDS, "mask": Padded(5)}).graph
+    assert inner(made) == TOKENS
