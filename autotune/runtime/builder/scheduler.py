@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
-from contextlib import ExitStack
 
 from autotune.errors import AutotuneError
 from autotune.runtime.builder.estimates import Estimates
@@ -14,7 +13,6 @@ from autotune.runtime.builder.resident import resident_bytes
 from autotune.runtime.builder.task import Load, Stage, Task
 from autotune.runtime.builder.task_graph import TaskGraph
 from autotune.runtime.builder.trace import BuildTrace, TaskRun
-from autotune.runtime.execution.short_turns import SHORT_TURNS
 
 WORTH_A_THREAD_SECONDS = 1e-3
 """A ready task shorter than this waits for a thread that runs: starting one takes 0.1 ms, and it shares caches."""
@@ -56,19 +54,14 @@ class Scheduler:
         """
         began = self._clock()
         self._graph.add(tasks)
-        with ExitStack() as stack:
-            if (
-                self._threads > 1
-            ):  # a thread that comes back from LLVM must not wait 5 ms for its turn
-                stack.enter_context(SHORT_TURNS)
-            try:
-                self._work(0, began)
-            except BaseException as error:
-                self._fail(error)
-                raise
-            finally:
-                for helper in self._helpers:
-                    helper.join()
+        try:
+            self._work(0, began)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        finally:
+            for helper in self._helpers:
+                helper.join()
         if self._error is not None:
             raise self._error
         runs = tuple(sorted(self._runs, key=lambda run: (run.begin_seconds, run.lane)))

@@ -56,37 +56,34 @@ class CodeGenerator:
         return self._emit(kernel, kernel.digest, False).decode()
 
     def _emit(self, kernel: MicroKernel, digest: str, as_object: bool) -> bytes:
-        import llvmlite.binding as llvm
-
         _refuse_declared(kernel)
         text = kernel.ir.replace(f"@{SYMBOL}(", f"@{symbol(digest)}(")
         # A context of its own is what lets threads generate code side by side. Both are closed here, the
         # module first: a collector that finds them in a cycle would free them in any order, and LLVM crash.
-        with llvm.create_context() as context:
+        llvm, said = _llvm(), ctypes.c_char_p()
+        context = llvm.create_context()
+        try:
+            module = llvm.parse(context, text.encode(), ctypes.byref(said))
             try:
-                module = llvm.parse_assembly(text, context)
-            except RuntimeError as error:
-                raise ProgramError(f"micro-kernel {digest}: {error}") from error
-            with module:
-                return self._emit_module(module, digest, as_object)
-
-    def _emit_module(self, module: Any, digest: str, as_object: bool) -> bytes:
-        import llvmlite.binding as llvm
-
-        try:
-            module.verify()
-        except RuntimeError as error:
-            raise ProgramError(f"micro-kernel {digest}: {error}") from error
-        with llvm.ffi.OutputString() as message:
-            buffer = _unlocked_emit()(self._target_machine, module, int(as_object), message)
-            if not buffer:
-                raise ProgramError(f"micro-kernel {digest}: {message}")
-        library = llvm.ffi.lib
-        try:
-            size = library.LLVMPY_GetBufferSize(buffer)
-            return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), size)
+                if said:
+                    raise ProgramError(f"micro-kernel {digest}: {llvm.told(said)}")
+                return self._emit_module(llvm, module, digest, as_object)
+            finally:
+                llvm.dispose_module(module)
         finally:
-            library.LLVMPY_DisposeMemoryBuffer(buffer)
+            llvm.dispose_context(context)
+
+    def _emit_module(self, llvm: _Llvm, module: Any, digest: str, as_object: bool) -> bytes:
+        said = ctypes.c_char_p()
+        if llvm.verify(module, ctypes.byref(said)):
+            raise ProgramError(f"micro-kernel {digest}: {llvm.told(said)}")
+        buffer = llvm.emit(self._target_machine, module, int(as_object), ctypes.byref(said))
+        if not buffer:
+            raise ProgramError(f"micro-kernel {digest}: {llvm.told(said)}")
+        try:
+            return ctypes.string_at(llvm.buffer_start(buffer), llvm.buffer_size(buffer))
+        finally:
+            llvm.dispose_buffer(buffer)
 
 
 def target_machine(machine: Machine) -> Any:
@@ -116,20 +113,47 @@ def _without_strength_reduction() -> None:
     llvm.set_option("", "-disable-lsr")
 
 
-@functools.cache
-def _unlocked_emit() -> Any:
-    """llvmlite's function that generates code, without llvmlite's lock around it.
+class _Llvm:
+    """llvmlite's functions that generate code, without llvmlite's lock around them.
 
     The lock lets one thread at a time into LLVM. LLVM itself asks only that threads share no
     context and no target machine (its own parallel code generation works so), and generating code
-    is nine tenths of the time. Worker processes would need 0.15 s each to start.
+    is nine tenths of the time. Worker processes would need 0.15 s each to start. Only what takes
+    long lets other Python threads run meanwhile: getting back from them takes longer than the rest.
     """
-    import llvmlite.binding as llvm
 
-    locked = llvm.ffi.lib.LLVMPY_TargetMachineEmitToMemory
-    free = ctypes.CDLL(llvm.ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
-    free.argtypes, free.restype = locked.argtypes, locked.restype
-    return free
+    def __init__(self) -> None:
+        import llvmlite.binding as llvm
+
+        known = llvm.ffi.lib
+        long, short = ctypes.CDLL(known._name), ctypes.PyDLL(known._name)
+
+        def function(library: ctypes.CDLL, name: str) -> Any:
+            found, declared = getattr(library, name), getattr(known, name)
+            found.argtypes, found.restype = declared.argtypes, declared.restype
+            return found
+
+        self.parse = function(long, "LLVMPY_ParseAssembly")
+        self.verify = function(long, "LLVMPY_VerifyModule")
+        self.emit = function(long, "LLVMPY_TargetMachineEmitToMemory")
+        self.create_context = function(short, "LLVMPY_ContextCreate")
+        self.dispose_context = function(short, "LLVMPY_ContextDispose")
+        self.dispose_module = function(short, "LLVMPY_DisposeModule")
+        self.buffer_start = function(short, "LLVMPY_GetBufferStart")
+        self.buffer_size = function(short, "LLVMPY_GetBufferSize")
+        self.dispose_buffer = function(short, "LLVMPY_DisposeMemoryBuffer")
+        self._dispose_string = function(short, "LLVMPY_DisposeString")
+
+    def told(self, said: ctypes.c_char_p) -> str:
+        """Return what LLVM said, and free it."""
+        text = (said.value or b"").decode(errors="replace")
+        self._dispose_string(said)
+        return text
+
+
+@functools.cache
+def _llvm() -> _Llvm:
+    return _Llvm()
 
 
 def _refuse_declared(kernel: MicroKernel) -> None:
