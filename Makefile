@@ -32,7 +32,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build
+.PHONY: docs models bench-machines bench-truth bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -125,6 +125,10 @@ bench-replay: $(BUILT) ## search of tuning spaces beside Optuna, XGBoost and Ker
 bench-search: $(BUILT) ## strategies of search at equal numbers of measurements (hours); QUICK=1: minutes, JSON=file keeps runs and goes on from them
 	$(call say,"comparing strategies of search")
 	@$(PY) -m benchmarks.search --markdown docs/figures-search.md $(if $(QUICK),--quick) $(if $(JSON),--json $(JSON))
+
+bench-placement: $(BUILT) ## networks on several devices beside single devices, rules and lower bounds; NETWORKS="mlp ..."
+	$(call say,"placing networks on several devices")
+	@$(PY) -m benchmarks.placement --markdown docs/figures-placement.md $(if $(NETWORKS),--networks $(NETWORKS)) $(if $(JSON),--json $(JSON))
 
 bench-profile: $(BUILT) ## what profiling every run costs: time by turns, status files, the program cache, memory
 	$(call say,"measuring what the profile costs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autotune.cli.console import print_facts, print_table
+from autotune.cli.console import print_facts, print_table, say
 from autotune.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,15 +62,29 @@ def print_devices(session: NetworkSession) -> None:
     )
 
 
-def record_device_trace(session: NetworkSession, devices: DeviceSet, path: Path) -> None:
+def record_device_trace(
+    session: NetworkSession, devices: DeviceSet, path: Path, limit: int | None
+) -> None:
     """Write the timeline of the last run. Raises ``InputError`` where another session served it."""
     from autotune.report.device_trace import DeviceTrace
+    from autotune.runtime.execution.program_table import GroupStep
+    from autotune.targets.emulator.trace import EVENT_LIMIT
 
     timeline = session.last_run.timeline
     if timeline is None:
         raise InputError(f"{session.name}: the last run was not one of several devices")
-    labels = [" + ".join(op.name for op in step.group.ops) for step in session.table.steps]
-    DeviceTrace(session.name, devices, ["", *labels, ""], timeline).write(path)
+    groups = [
+        (" + ".join(step.operators), step.program) if isinstance(step, GroupStep) else None
+        for step in session.table.steps
+    ]
+    most = EVENT_LIMIT if limit is None else limit
+    trace = DeviceTrace(session.name, devices, [None, *groups, None], timeline, most)
+    trace.write(path)
+    if trace.dropped:
+        say(
+            f"{path}: {trace.dropped:,} events beyond the limit were dropped; raise --trace-limit to "
+            f"{trace.recorded + trace.dropped} to see all of them"
+        )
 
 
 def _is_here(devices: DeviceSet, name: str) -> bool:

@@ -69,7 +69,7 @@ def record_trace(session: NetworkSession, path: Path, limit: int | None) -> None
 
     devices = devices_of(session)
     if devices is not None:
-        record_device_trace(session, devices, path)
+        record_device_trace(session, devices, path, limit)
         return
     machine = require_emulated(session.target)
     parts = session.parts.values()

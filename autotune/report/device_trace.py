@@ -1,7 +1,7 @@
-"""Trace file of a run on several devices: a process for each device and one for the links, on one clock.
+"""Trace file of a run on several devices: groups and transfers of all, and the units of emulated ones, on one clock.
 
 The format is that of ``trace_events``. Times are those of the run's timeline: emulated devices and links by their own
-clocks, this CPU as measured.
+clocks, this CPU as measured. Groups of an emulated device are executed once more, without numbers, for what its units did.
 """
 
 from __future__ import annotations
@@ -9,48 +9,59 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from autotune.disk.atomic_file import replacing
+from autotune.isa.program import Program
+from autotune.report.trace_events import Part, metadata, processes
 from autotune.report.trace_file import KIND
 from autotune.targets.device_set import DeviceSet
-from autotune.tuner.placement.timeline import Timeline, Transfer
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.emulator.trace import EVENT_LIMIT
+from autotune.tuner.placement.timeline import Slot, Timeline
 
-_LINKS = "links"
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass
 class DeviceTrace:
-    """A timeline to be written; ``labels`` are the operators of its tasks by their number."""
+    """A timeline to be written. ``groups`` are label and program of its tasks by their number; None for inputs, outputs
+    and views. ``limit`` bounds the events of units; ``recorded`` and ``dropped`` count them once it is written."""
 
     title: str
     devices: DeviceSet
-    labels: Sequence[str]
+    groups: Sequence[tuple[str, Program] | None]
     timeline: Timeline
+    limit: int = EVENT_LIMIT
+    recorded: int = field(default=0, init=False)
+    dropped: int = field(default=0, init=False)
 
     def write(self, path: Path) -> None:
         """Write the file whole or not at all, gzipped where ``path`` ends in ``.gz``.
 
         Raises ``InputError`` for a path that cannot be a file's, ``OSError`` naming it when writing fails.
         """
-        text = json.dumps(self.document()).encode()
-        with replacing(path, KIND) as stream:
-            stream.write(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
-
-    def document(self) -> dict[str, Any]:
-        """Return the trace as JSON has it."""
-        return {
-            "displayTimeUnit": "ns",
-            "traceEvents": [*self._tracks(), *self._groups(), *self._transfers()],
-            "otherData": {
-                "network": self.title,
-                "devices": self.devices.name,
-                "links": self.devices.links.description,
-                "makespan seconds": self.timeline.makespan_seconds,
-            },
+        lines = ",\n".join((*self._tracks(), *self._slots(), *self._transfers()))
+        notes = {
+            "network": self.title,
+            "devices": self.devices.name,
+            "links": self.devices.links.description,
+            "makespan seconds": self.timeline.makespan_seconds,
+            "dropped events": self.dropped,
         }
+        text = f'{{"displayTimeUnit":"ns","traceEvents":[\n{lines}\n],"otherData":{json.dumps(notes)}}}\n'
+        data = text.encode()
+        with replacing(path, KIND) as stream:
+            stream.write(gzip.compress(data, 3, mtime=0) if path.suffix == ".gz" else data)
+
+    @property
+    def _bases(self) -> list[int]:
+        """Numbers before the first process of each device; the last one is that of the links."""
+        bases = [0]
+        for device in self.devices.devices:
+            own = processes(device.spec.cores) if isinstance(device, EmulatorTarget) else 1
+            bases.append(bases[-1] + own)
+        return bases
 
     @property
     def _ways(self) -> tuple[tuple[int, int], ...]:
@@ -58,55 +69,63 @@ class DeviceTrace:
         return tuple(sorted({(one.source, one.destination) for one in self.timeline.transfers}))
 
     def _name(self, device: int) -> str:
-        names = [*(one.name for one in self.devices.devices), "cpu"]
-        return names[device]
+        return [*(one.name for one in self.devices.devices), "cpu"][device]
 
-    def _tracks(self) -> Iterator[dict[str, Any]]:
-        for number, device in enumerate(self.devices.devices):
-            yield from _process(number + 1, device.name, ("groups",))
+    def _tracks(self) -> Iterator[str]:
+        for base, device in zip(self._bases, self.devices.devices, strict=False):
+            if isinstance(device, EmulatorTarget):
+                yield from metadata(device.name, device.spec.cores, base, device.name)
+            else:
+                yield from _process(base + 1, device.name, ("groups",))
         ways = [f"{self._name(a)} to {self._name(b)}" for a, b in self._ways]
-        yield from _process(self._links_process, _LINKS, ways)
+        yield from _process(self._bases[-1] + 1, "links", ways)
 
-    @property
-    def _links_process(self) -> int:
-        return len(self.devices.devices) + 1
+    def _slots(self) -> Iterator[str]:
+        for slot in sorted(self.timeline.slots, key=lambda one: (one.begin_seconds, one.task)):
+            group = self.groups[slot.task]
+            if group is not None:
+                yield from self._slot(slot, *group)
 
-    def _groups(self) -> Iterator[dict[str, Any]]:
-        for slot in self.timeline.slots:
-            if slot.device >= len(self.devices.devices) or not self.labels[slot.task]:
-                continue
+    def _slot(self, slot: Slot, label: str, program: Program) -> Iterator[str]:
+        device, base = self.devices.devices[slot.device], self._bases[slot.device]
+        if not isinstance(device, EmulatorTarget):
             span = _span(slot.begin_seconds, slot.end_seconds)
-            device = self._name(slot.device)
-            process = slot.device + 1
-            yield _slice(self.labels[slot.task], "group", process, 0, span, {"device": device})
+            yield _slice(label, "group", base + 1, 0, span, {"device": device.name})
+            return
+        room = self.limit - self.recorded
+        trace = device.trace(program, limit=max(1, room))[1].first(max(0, room))
+        self.recorded += len(trace.events)
+        self.dropped += trace.dropped
+        begin = round(1e9 * slot.begin_seconds)
+        yield from Part(trace, label, device.spec.cores, begin, base).lines()
 
-    def _transfers(self) -> Iterator[dict[str, Any]]:
+    def _transfers(self) -> Iterator[str]:
         for one in self.timeline.transfers:
             thread = self._ways.index((one.source, one.destination))
             span = _span(one.begin_seconds, one.end_seconds)
-            args = {"bytes": one.size_bytes, "for": self._readers(one)}
-            yield _slice(one.tensor, "transfer", self._links_process, thread, span, args)
-
-    def _readers(self, one: Transfer) -> str:
-        return f"{self._name(one.source)} to {self._name(one.destination)}"
+            way = f"{self._name(one.source)} to {self._name(one.destination)}"
+            args = {"bytes": one.size_bytes, "way": way}
+            yield _slice(one.tensor, "transfer", self._bases[-1] + 1, thread, span, args)
 
 
-def _process(pid: int, name: str, threads: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _process(pid: int, name: str, threads: Sequence[str]) -> Iterator[str]:
     yield _meta("process_name", pid, 0, {"name": name})
     yield _meta("process_sort_index", pid, 0, {"sort_index": pid})
     for place, thread in enumerate(threads):
         yield _meta("thread_name", pid, _thread(pid, place), {"name": thread})
 
 
-def _meta(what: str, pid: int, tid: int, args: dict[str, Any]) -> dict[str, Any]:
-    return {"name": what, "ph": "M", "pid": pid, **({"tid": tid} if tid else {}), "args": args}
+def _meta(what: str, pid: int, tid: int, args: dict[str, Any]) -> str:
+    return json.dumps(
+        {"name": what, "ph": "M", "pid": pid, **({"tid": tid} if tid else {}), "args": args}
+    )
 
 
 def _slice(
     name: str, category: str, pid: int, thread: int, span: dict[str, float], args: dict[str, Any]
-) -> dict[str, Any]:
+) -> str:
     track = {"ph": "X", "pid": pid, "tid": _thread(pid, thread)}
-    return {"name": name, "cat": category, **track, **span, "args": args}
+    return json.dumps({"name": name, "cat": category, **track, **span, "args": args})
 
 
 def _thread(pid: int, place: int) -> int:

@@ -24,12 +24,18 @@ _PLAN = 1
 _CAUSE_NAMES = tuple(CAUSES)
 
 
-def metadata(title: str, cores: int) -> Iterator[str]:
-    """Names and order of the tracks."""
-    yield from _process(_PLAN, title, ("groups",))
+def metadata(title: str, cores: int, base: int = 0, machine: str = "") -> Iterator[str]:
+    """Names and order of the tracks. Of several machines each has its ``base``, ``processes`` apart, and its name."""
+    of = f"{machine} " if machine else ""
+    yield from _process(base + _PLAN, title, ("groups",))
     for core in range(cores):
-        yield from _process(_core(core), f"core {core}", UNITS)
-    yield from _process(_core(cores), "DRAM", ("channel",))
+        yield from _process(base + _core(core), f"{of}core {core}", UNITS)
+    yield from _process(base + _core(cores), f"{of}DRAM", ("channel",))
+
+
+def processes(cores: int) -> int:
+    """Return the number of processes of a machine with so many cores."""
+    return cores + 2
 
 
 def _process(pid: int, name: str, threads: Sequence[str]) -> Iterator[str]:
@@ -71,6 +77,8 @@ class Part:
     label: str
     cores: int
     begin_nanoseconds: int
+    base: int = 0
+    """Number before the machine's first process; 0 in a trace of one machine."""
 
     @property
     def end_nanoseconds(self) -> int:
@@ -81,7 +89,7 @@ class Part:
         """The slice of the group, then those of units and channel, each track in order of time."""
         yield self._group_line()
         texts = _Texts(self)
-        busy = _Busy(_core(self.cores))
+        busy = _Busy(self.base + _core(self.cores))
         events = self.trace.events
         times = (
             (self.trace.nanoseconds(events[name]) + self.begin_nanoseconds).tolist()
@@ -108,8 +116,8 @@ class Part:
         }
         span = _span(self.begin_nanoseconds, self.end_nanoseconds)
         return (
-            f'{{"name":{json.dumps(self.label)},"cat":"group","ph":"X","pid":{_PLAN},'
-            f'"tid":{_thread(_PLAN, 0)},{span},"args":{json.dumps(args)}}}'
+            f'{{"name":{json.dumps(self.label)},"cat":"group","ph":"X","pid":{self.base + _PLAN},'
+            f'"tid":{_thread(self.base + _PLAN, 0)},{span},"args":{json.dumps(args)}}}'
         )
 
 
@@ -119,7 +127,9 @@ class _Texts:
     def __init__(self, part: Part) -> None:
         self._program: Program = part.trace.program
         self._label = json.dumps(part.label)
-        self._channel = f'"ph":"X","pid":{_core(part.cores)},"tid":{_thread(_core(part.cores), 0)}'
+        self._base = part.base
+        channel = part.base + _core(part.cores)
+        self._channel = f'"ph":"X","pid":{channel},"tid":{_thread(channel, 0)}'
         self._heads: dict[tuple[int, int], tuple[str, str, str]] = {}
         self._transfers: dict[tuple[int, int], str] = {}
 
@@ -163,7 +173,8 @@ class _Texts:
         found = self._heads.get((core, word))
         if found is None:
             instruction = self._program.streams[core][word]
-            track = f'"ph":"X","pid":{_core(core)},"tid":{_thread(_core(core), unit)}'
+            process = self._base + _core(core)
+            track = f'"ph":"X","pid":{process},"tid":{_thread(process, unit)}'
             head = f'{{"name":"{instruction.opcode.name}","cat":"{UNITS[unit]}",{track}'
             args = (
                 f'"args":{{"instruction":{word},"text":{json.dumps(instruction_text(instruction))},'

@@ -45,14 +45,21 @@ def refused(capsys: pytest.CaptureFixture[str], network: Path, *arguments: objec
     return lines[0]
 
 
-@pytest.mark.parametrize("serving", ["latency", "throughput"])
+@pytest.mark.parametrize(
+    ("serving", "devices"),
+    [
+        ("latency", "edge,mobile"),
+        ("throughput", "edge,mobile"),
+        pytest.param("latency", "edge,mobile,cpu:1", marks=pytest.mark.slow),
+    ],
+)
 def test_a_plan_for_several_devices_runs_and_is_right(
-    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], serving: str
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], serving: str, devices: str
 ) -> None:
     plan = tmp_path / "all.plan"
-    search(network, "--devices", "edge,mobile,cpu:1", "--for", serving, "--out", plan, "--json")
+    search(network, "--devices", devices, "--for", serving, "--out", plan, "--json")
     found = json.loads(capsys.readouterr().out)
-    assert found["names"] == ["edge", "mobile", "cpu:1"]
+    assert found["names"] == devices.split(",")
     assert found["for"] == serving
     which = "single_seconds" if serving == "latency" else "single_period_seconds"
     own = found["makespan_seconds" if serving == "latency" else "period_seconds"]
@@ -60,7 +67,7 @@ def test_a_plan_for_several_devices_runs_and_is_right(
     call("run", plan, "--check", "--json")
     run = json.loads(capsys.readouterr().out)
     assert run["check"]["y"]["ok"]
-    assert run["target"] == "edge,mobile,cpu:1"
+    assert run["target"] == devices
     assert sum(one["groups"] for one in run["devices"].values()) >= len(found["groups"])
     period = run["stream_seconds"] / run["stream_requests"]
     assert 0 < period <= run["makespan_seconds"] * (1 + 1e-9)
@@ -78,8 +85,18 @@ def test_one_trace_has_all_devices_and_links(network: Path, tmp_path: Path) -> N
     call("run", plan, "--trace", trace)
     events: list[dict[str, Any]] = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
     names = {e["args"]["name"] for e in events if e["name"] == "process_name"}
-    assert {"edge", "mobile", "links"} <= names
+    assert {"edge", "mobile", "links", "edge core 0", "mobile DRAM"} <= names
     groups = [e for e in events if e.get("cat") == "group"]
+    units = [e for e in events if e.get("cat") == "vector"]
+    owner = {e["pid"]: e["args"]["name"].split()[0] for e in events if e["name"] == "process_name"}
+    for one in units:  # a unit works while a group of its own device does
+        assert any(
+            owner[g["pid"]] == owner[one["pid"]]
+            and g["ts"] <= one["ts"]
+            and one["ts"] + one["dur"] <= g["ts"] + g["dur"] + 1e-9
+            for g in groups
+        )
+    assert units
     assert {"relu", "exp", "tanh"} <= {op for e in groups for op in e["name"].split(" + ")}
     moved = [e for e in events if e.get("cat") == "transfer"]
     assert {"x", "y"} & {e["name"] for e in moved}
