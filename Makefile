@@ -32,7 +32,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement
+.PHONY: docs models bench-machines bench-truth bench-store bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -161,6 +161,10 @@ bench-machines: $(BUILT) ## how well the shipped model predicts drawn machines i
 bench-search-time: $(BUILT) ## seconds of searches on TARGETS (edge), and of graphs of 50 to 2 000 operators
 	$(call say,"timing searches")
 	@$(PY) -m benchmarks.search_time --markdown docs/figures-search-time.md $(if $(TARGETS),--targets $(TARGETS))
+
+bench-store: $(BUILT) ## the store with a million measurements, and writers that are killed, on SQLite and PostgreSQL
+	$(call say,"benchmarking the store")
+	@$(PY) -m benchmarks.store --markdown docs/figures-store.md
 
 bench-truth: $(BUILT) ## found plans beside proved optima of small graphs, and beside lower bounds of networks
 	$(call say,"proving the best plans of small graphs")
