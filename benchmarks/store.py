@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from autotune.store.contents import StoreContents
@@ -88,12 +89,12 @@ def profile_of(number: int) -> str:
 def store_row(name: str, place: str, rows: int) -> tuple[str, ...]:
     """Fill a store and ask it; return the cells of its row."""
     with Store.open(place) as store, tempfile.TemporaryDirectory() as folder:
-        seconds = [_timed(lambda batch=batch: store.add(batch)) for batch in batches(rows)]
+        seconds = [_timed(partial(store.add, batch)) for batch in batches(rows)]
         for number in range(MACHINES):
             store.save_profile(StoredProfile(profile_of(number), "edge", "{}"))
         store.database.vacuum()
         keys = [[f"{(q * ASKED + g) % GROUPS:024x}" for g in range(ASKED)] for q in range(QUERIES)]
-        best = [_timed(lambda k=k: store.best_schedules(profile_of(0), groups=k)) for k in keys]
+        best = [_timed(partial(store.best_schedules, profile_of(0), groups=k)) for k in keys]
         near = [_timed(store.measured_profiles) for _ in range(QUERIES)]
         size, profiles = store.info().size_bytes, StoreContents(store).profile_ids()
         exported = _timed(lambda: write_folder(store, Path(folder), profiles))
