@@ -195,8 +195,8 @@ def _seconds(values: Sequence[float]) -> str:
     return f"{statistics.mean(values):.2f} ({min(values):.2f})"
 
 
-def markdown(found: Mapping[str, Mapping[str, Figures]]) -> str:
-    """docs/figures-build.md."""
+def markdown(found: Mapping[str, Any]) -> str:
+    """docs/figures-build.md, of the parts that were measured."""
     head = (
         "# Figures of building\n\n"
         "Written by `make bench-build`. A plan is built as a graph of tasks ([decision 61](decisions/0061-building-as-tasks.md)). "
@@ -206,13 +206,7 @@ def markdown(found: Mapping[str, Mapping[str, Figures]]) -> str:
         "half: *Amdahl's limit*. *Two at once* is what one core's build takes while a second process does the "
         "same, in multiples of alone: 1.00× on a machine whose cores share nothing.\n\n"
     )
-    tables = [
-        build_table(found["builds"]),
-        open_table(found["opens"]),
-        resume_table(found["resume"]),
-        peak_table(found["memory"]["peaks"]),
-    ]
-    return head + "\n\n".join(table.markdown() for table in tables) + "\n"
+    return head + "\n\n".join(table.markdown() for table in _tables(found)) + "\n"
 
 
 def main() -> None:
