@@ -25,6 +25,7 @@ from autotune.cli.commands import (
     predict,
     run,
     search,
+    serve,
     status,
     store,
     sweep,
@@ -56,6 +57,7 @@ app.command("sweep")(sweep.sweep)
 app.command("explain")(explain.explain)
 app.command("diff")(diff.diff)
 app.command("status")(status.status)
+app.command("serve")(serve.serve)
 app.command("predict")(predict.predict)
 app.command("asm")(asm.asm)
 app.command("disasm")(disasm.disasm)

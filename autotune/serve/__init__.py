@@ -1,0 +1,1 @@
+"""Predictions, best known schedules and plans over HTTP; the extra ``autotune[serve]``."""

@@ -1,0 +1,215 @@
+"""The service as an ASGI application: routes, documents, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ValidationError
+
+from autotune import __version__
+from autotune.errors import AutotuneError, one_line
+from autotune.serve.documents import (
+    BatchAnswer,
+    BatchRequest,
+    BestSchedule,
+    CostDocument,
+    FuseAnswer,
+    FuseRequest,
+    Health,
+    PredictRequest,
+    Refused,
+    TargetDocument,
+)
+from autotune.serve.gate import PLAN, Gate, TooLarge
+from autotune.serve.limits import Rate
+from autotune.serve.metrics import Metrics
+from autotune.serve.oracle import Oracle, UnknownTarget
+from autotune.tuner.options import DEFAULT_TRIALS
+
+REMEMBERED = 65_536
+"""Answers that are kept by the bytes of their request; the oldest ones go."""
+LONGEST_REMEMBERED = 4096
+"""Bytes of a request that is remembered."""
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Refused, "description": text}
+    for status, text in (
+        (400, "The question has no answer; the error says what is wrong."),
+        (401, "The token is missing or wrong."),
+        (404, "The service does not answer for this target."),
+        (413, "The body is too large."),
+        (422, "The document is not of this form."),
+        (429, "Too many requests."),
+        (503, "No answer in time."),
+    )
+}
+Question = TypeVar("Question", bound=BaseModel)
+
+
+def create_application(oracle: Oracle, token: str | None = None) -> Gate:
+    """Return the service; ``token`` None lets everybody ask."""
+    app = FastAPI(
+        title="autotune",
+        version=__version__,
+        description="Costs of fused operators, best known schedules, and plans of networks.",
+        docs_url="/docs",
+        redoc_url=None,
+    )
+    limits = oracle.limits
+    metrics = Metrics(frozenset(_add_routes(app, oracle, lambda: metrics)))
+    _add_errors(app)
+    return Gate(app, limits, Rate(limits.rate), metrics, token)
+
+
+def _add_routes(app: FastAPI, oracle: Oracle, metrics: Callable[[], Metrics]) -> list[str]:
+    """Add all routes; return their paths."""
+
+    @app.get("/health")
+    async def health() -> Health:
+        """Say that the service is up."""
+        return Health(status="ok", version=__version__)
+
+    @app.get("/metrics", response_class=Response)
+    async def metrics_text() -> Response:
+        """Return requests and their times in Prometheus's text format."""
+        return Response(metrics().text(), media_type="text/plain; version=0.0.4")
+
+    @app.get("/v1/targets")
+    async def targets() -> list[TargetDocument]:
+        """List the machines that the service answers for."""
+        return oracle.targets
+
+    ask = oracle
+    _add_question(app, "/v1/predict", PredictRequest, CostDocument, ask.predict, Remembered())
+    _add_question(app, "/v1/predict/batch", BatchRequest, BatchAnswer, ask.predict_batch, None)
+    _add_question(app, "/v1/schedule", PredictRequest, BestSchedule, ask.best_schedule, None)
+    _add_question(app, "/v1/fuse", FuseRequest, FuseAnswer, ask.should_fuse, Remembered())
+    _add_plan(app, oracle)
+    return [route.path for route in app.routes if hasattr(route, "path")]
+
+
+class Remembered:
+    """Answers by the bytes of their request: parsing one takes longer than predicting it.
+
+    The event loop alone looks and keeps.
+    """
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[bytes, bytes] = OrderedDict()
+
+    def find(self, body: bytes) -> bytes | None:
+        """Return the answer to an equal request, None without one."""
+        return self._answers.get(body)
+
+    def keep(self, body: bytes, answer: bytes) -> None:
+        """Keep an answer to a short request; the oldest one goes."""
+        if len(body) <= LONGEST_REMEMBERED:
+            self._answers[body] = answer
+            if len(self._answers) > REMEMBERED:
+                self._answers.popitem(last=False)
+
+
+def _add_question(
+    app: FastAPI,
+    path: str,
+    document: type[Question],
+    answer: type[BaseModel],
+    ask: Callable[[Question], BaseModel],
+    remembered: Remembered | None,
+) -> None:
+    """Add a route from one JSON document to another; ``remembered`` None where the store may change answers."""
+
+    def answer_to(body: bytes) -> bytes:
+        return ask(document.model_validate_json(body)).model_dump_json().encode()
+
+    async def endpoint(request: Request) -> Response:
+        body = await request.body()
+        found = None if remembered is None else remembered.find(body)
+        if found is None:
+            found = await run_in_threadpool(answer_to, body)
+            if remembered is not None:
+                remembered.keep(body, found)
+        return Response(found, media_type="application/json")
+
+    endpoint.__doc__ = ask.__doc__
+    app.add_api_route(
+        path,
+        endpoint,
+        methods=["POST"],
+        response_model=answer,
+        responses=REFUSALS,
+        openapi_extra={"requestBody": _body("application/json", _schema(path, document))},
+        name=path.rpartition("/")[2],
+    )
+
+
+def _schema(path: str, document: type[BaseModel]) -> dict[str, Any]:
+    """Return a document's schema, whose parts are found where the service's description has it."""
+    place = path.replace("/", "~1")
+    at = f"#/paths/{place}/post/requestBody/content/application~1json/schema/$defs/{{model}}"
+    return document.model_json_schema(ref_template=at)
+
+
+def _body(media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"required": True, "content": {media_type: {"schema": schema}}}
+
+
+def _add_plan(app: FastAPI, oracle: Oracle) -> None:
+    """Add the route from an ONNX file to a plan. One plan is made at a time: it takes all cores."""
+    busy = asyncio.Lock()
+
+    async def plan(
+        request: Request,
+        target: Annotated[str, Query(max_length=200)] = "edge",
+        trials: Annotated[int, Query(ge=1, le=10_000)] = DEFAULT_TRIALS,
+    ) -> Response:
+        """Return a plan for the ONNX file in the body, by the model alone: nothing is measured."""
+        oracle.predictor(target)
+        with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
+            file = Path(folder) / "network.onnx"
+            with file.open("wb") as stream:
+                async for part in request.stream():
+                    stream.write(part)
+            async with busy:
+                text = await run_in_threadpool(oracle.plan, file, target, trials)
+        return Response(text, media_type="application/json")
+
+    upload = {"type": "string", "format": "binary"}
+    app.add_api_route(
+        PLAN,
+        plan,
+        methods=["POST"],
+        responses=REFUSALS,
+        openapi_extra={"requestBody": _body("application/octet-stream", upload)},
+    )
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Answer wrong requests with one line; anything else is a defect and answers 500."""
+
+    async def refuse(_: Request, error: Exception) -> Response:
+        status = 404 if isinstance(error, UnknownTarget) else 400
+        return JSONResponse({"error": one_line(str(error))}, status)
+
+    async def refuse_form(_: Request, error: Exception) -> Response:
+        assert isinstance(error, (ValidationError, RequestValidationError))
+        first = max(error.errors(), key=lambda one: len(one["loc"]))  # of a union, the form meant
+        parts = [str(part) for part in first["loc"]]
+        place = ".".join(part for part in parts if "[" not in part) or "the body"
+        return JSONResponse({"error": one_line(f"{place}: {first['msg']}")}, 422)
+
+    async def refuse_size(_: Request, error: Exception) -> Response:
+        return JSONResponse({"error": str(error)}, 413, {"connection": "close"})
+
+    app.add_exception_handler(AutotuneError, refuse)
+    app.add_exception_handler(TooLarge, refuse_size)
+    app.add_exception_handler(ValidationError, refuse_form)
+    app.add_exception_handler(RequestValidationError, refuse_form)

@@ -1,0 +1,120 @@
+"""Gate before the service: token, rate, size of the body, time of the answer; it counts what passes.
+
+A plain ASGI layer: nothing of a request that is refused is read, parsed or kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from autotune.serve.limits import Limits, Rate
+from autotune.serve.metrics import Metrics
+
+OPEN = ("/health",)
+"""Paths that need no token."""
+PLAN = "/v1/plan"
+
+
+class TooLarge(Exception):
+    """A body that goes on behind the limit; the application answers it with 413."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Refuses by status: 401 without the token, 429 above the rate, 413 for a large body, 503 for a late answer."""
+
+    app: ASGIApp
+    limits: Limits
+    rate: Rate
+    metrics: Metrics
+    token: str | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection's request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        answer = _Answer(send)
+        refusal = self._refusal(scope)
+        if refusal is None:
+            await self._serve(scope, receive, answer)
+        else:
+            await answer.refuse(*refusal)
+        self.metrics.count(scope, answer.status, time.perf_counter() - began)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        path: str = scope["path"]
+        if self.token is not None and path not in OPEN:
+            given = headers.get(b"authorization", b"")
+            if not hmac.compare_digest(given, b"Bearer " + self.token.encode()):
+                return 401, "the header 'Authorization: Bearer TOKEN' is missing or wrong"
+        client = scope.get("client")
+        if not self.rate.admits(client[0] if client else ""):
+            return 429, f"more than {self.limits.rate:g} requests per second; ask less often"
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._most(path):
+            return 413, too_large(self._most(path))
+        return None
+
+    def _most(self, path: str) -> int:
+        return self.limits.model_bytes if path == PLAN else self.limits.body_bytes
+
+    async def _serve(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        path: str = scope["path"]
+        most, seconds = self._most(path), self.limits.seconds
+        if path == PLAN:
+            seconds = self.limits.plan_seconds
+        read = 0
+
+        async def bounded() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > most:
+                raise TooLarge(too_large(most))
+            return message
+
+        try:
+            async with asyncio.timeout(seconds):
+                await self.app(scope, bounded, answer.send)
+        except TimeoutError:
+            await answer.refuse(503, f"no answer within {seconds:g} s; ask for less, or later")
+
+
+class _Answer:
+    """Passes an answer on; keeps its status."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        """Pass a message on."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
+
+    async def refuse(self, status: int, reason: str) -> None:
+        """Answer with an error document, unless an answer has begun."""
+        if self.status:
+            return
+        body = json.dumps({"error": reason}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        if status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        if status in (413, 503):
+            headers.append((b"connection", b"close"))
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+
+def too_large(most: int) -> str:
+    return f"the body is larger than {most} bytes, or its length is no number; send less at once"

@@ -1,0 +1,143 @@
+"""What the service knows: a predictor per machine, and the schedules that the store has measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotune import api
+from autotune.cost_model.cost import Cost
+from autotune.cost_model.predictor import Predictor
+from autotune.errors import AutotuneError, InputError
+from autotune.serve.documents import (
+    BatchAnswer,
+    BatchRequest,
+    BestSchedule,
+    CostDocument,
+    FuseAnswer,
+    FuseRequest,
+    LayerDocument,
+    PredictRequest,
+    Refused,
+    TargetDocument,
+)
+from autotune.serve.limits import Limits
+from autotune.serve.questions import fused, groups_of, schedule_of
+from autotune.store.store import Store
+
+
+class UnknownTarget(InputError):
+    """A machine that the service was not started with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """Answers from several threads; ``store`` is open while the service runs."""
+
+    predictors: dict[str, Predictor]
+    store: Store
+    limits: Limits
+
+    @classmethod
+    def open(cls, targets: Iterable[str], store: Store, limits: Limits) -> Oracle:
+        """Load a predictor per target. Raises ``SpecError`` and ``StoreError`` naming it."""
+        return cls({name: Predictor.load(name, store) for name in targets}, store, limits)
+
+    @property
+    def targets(self) -> list[TargetDocument]:
+        """The machines."""
+        return [
+            TargetDocument(
+                name=name,
+                profile_id=one.spec.profile_id,
+                clock_hz=one.spec.clock_hz,
+                origin=one.origin,
+            )
+            for name, one in self.predictors.items()
+        ]
+
+    def predictor(self, target: str) -> Predictor:
+        """Return the predictor of a machine. Raises ``UnknownTarget``: clients open no machines."""
+        if target not in self.predictors:
+            raise UnknownTarget(
+                f"this service answers for {', '.join(self.predictors)}, not for {target!r}"
+            )
+        return self.predictors[target]
+
+    def predict(self, asked: PredictRequest) -> CostDocument:
+        """Return the cost of a group."""
+        return self._cost(self.predictor(asked.target), asked.layers, asked.schedule)
+
+    def predict_batch(self, asked: BatchRequest) -> BatchAnswer:
+        """Return the cost of each group, or why it has none."""
+        if len(asked.items) > self.limits.items:
+            raise InputError(
+                f"{len(asked.items)} items; a batch has at most {self.limits.items}, send several"
+            )
+        predictor = self.predictor(asked.target)
+        costs: list[CostDocument | Refused] = []
+        for item in asked.items:
+            try:
+                costs.append(self._cost(predictor, item.layers, item.schedule))
+            except AutotuneError as error:
+                costs.append(Refused(error=str(error)))
+        return BatchAnswer(costs=costs)
+
+    def best_schedule(self, asked: PredictRequest) -> BestSchedule:
+        """Return the best schedule that the store has measured on the machine, else the predicted one."""
+        predictor = self.predictor(asked.target)
+        group = fused(groups_of(asked.layers, self.limits.layers))
+        known = self.store.best_schedules(predictor.spec.profile_id, groups=[group.key])
+        text = known.get(group.key)
+        cost = predictor.predict(group, schedule_of(text))
+        return BestSchedule(
+            schedule=cost.schedule.to_json(),
+            source="predicted" if text is None else "measured",
+            predicted=cost_document(cost, predictor.spec.clock_hz),
+        )
+
+    def should_fuse(self, asked: FuseRequest) -> FuseAnswer:
+        """Return what one program saves over two."""
+        groups = groups_of(asked.layers, self.limits.layers)
+        if asked.split >= len(groups):
+            raise InputError(
+                f"split is {asked.split}; of {len(groups)} layers some are the consumer"
+            )
+        gain = self.predictor(asked.target).should_fuse(
+            fused(groups[: asked.split]), fused(groups[asked.split :])
+        )
+        return FuseAnswer(
+            fuse=bool(gain),
+            gain_cycles=gain.gain_cycles,
+            low_cycles=gain.low_cycles,
+            high_cycles=gain.high_cycles,
+            reason=gain.reason,
+        )
+
+    def plan(self, file: Path, target: str, trials: int) -> str:
+        """Return the plan of an ONNX file as text, by the model and what the store knows; nothing is measured."""
+        out = file.with_suffix(".plan")
+        api.search(file, target, trials=trials, measure=0, out=out, store=self.store)
+        return out.read_text("utf-8")
+
+    def _cost(
+        self, predictor: Predictor, layers: Sequence[LayerDocument], schedule: str | None
+    ) -> CostDocument:
+        group = fused(groups_of(layers, self.limits.layers))
+        return cost_document(
+            predictor.predict(group, schedule_of(schedule)), predictor.spec.clock_hz
+        )
+
+
+def cost_document(cost: Cost, clock_hz: float) -> CostDocument:
+    """Return a cost as answers have it."""
+    return CostDocument(
+        cycles=cost.cycles,
+        low_cycles=cost.low_cycles,
+        high_cycles=cost.high_cycles,
+        seconds=cost.cycles / clock_hz,
+        energy_fj=cost.energy_fj,
+        dram_bytes=cost.dram_bytes,
+        schedule=cost.schedule.to_json(),
+    )

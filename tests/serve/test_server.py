@@ -1,0 +1,90 @@
+"""``autotune serve`` as a process: it answers, ends on SIGTERM, and refuses what is unsafe or taken."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotune.cli.main import main
+from tests.serve.service import PAIR
+
+
+def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str]:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["serve", *arguments])
+    return exit_info.value.code, capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_server_answers_and_ends_when_told(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "autotune", "serve", "--targets", "edge", "--port", "0"]
+    home = {**os.environ, "AUTOTUNE_HOME": str(tmp_path)}
+    with subprocess.Popen(command, env=home, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        line = server.stderr.readline()
+        found = re.match(r"(http://127.0.0.1:\d+)/docs answers for edge; Ctrl-C ends it", line)
+        assert found is not None, line + server.stderr.read()
+        question = urllib.request.Request(
+            f"{found[1]}/v1/predict",
+            json.dumps(PAIR).encode(),
+            {"content-type": "application/json"},
+        )
+        for attempt in range(200):  # the line comes before the socket listens
+            try:
+                with urllib.request.urlopen(question, timeout=60) as answer:
+                    assert json.load(answer)["cycles"] > 0
+                break
+            except urllib.error.URLError as error:
+                assert isinstance(error.reason, ConnectionRefusedError), error
+                assert server.poll() is None and attempt < 199
+                signal.sigtimedwait([], 0.1)
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(60) in (0, 143, -signal.SIGTERM)
+        assert "Traceback" not in server.stderr.read()
+
+
+def test_a_service_that_others_reach_needs_a_token(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AUTOTUNE_TOKEN", raising=False)
+    code, err = ended(capsys, "--host", "0.0.0.0")
+    assert code == 2 and "0.0.0.0 is reachable from elsewhere: set AUTOTUNE_TOKEN" in err
+
+
+def test_a_taken_port_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        code, err = ended(capsys, "--port", str(taken.getsockname()[1]))
+    assert code == 2 and "give another --port" in err
+
+
+def test_an_unknown_target_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path))
+    code, err = ended(capsys, "--targets", "edge,egde", "--port", "0")
+    assert code == 2 and "no target is named 'egde'" in err
+
+
+def test_a_missing_extra_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "uvicorn" else found(name, *rest)
+    )  # fmt: skip
+    code, err = ended(capsys)
+    assert code == 2 and "pip install 'autotune[serve]'" in err
