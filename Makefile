@@ -20,6 +20,7 @@ TVM := .bench/tvm
 TREES := .bench/trees
 TORCH := .bench/torch
 DRIFT := .bench/drift
+SCALE := .bench/scale
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
 say = @printf '\033[1m==> %s\033[0m\n' $(1)
@@ -32,7 +33,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth bench-store bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement
+.PHONY: docs models bench-machines bench-truth bench-scale bench-store bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -166,6 +167,10 @@ bench-store: $(BUILT) ## the store with a million measurements, and writers that
 	$(call say,"benchmarking the store")
 	@$(PY) -m benchmarks.store --markdown docs/figures-store.md
 
+bench-scale: $(BUILT) $(SCALE)/.installed ## what measuring costs over up to 1,000 workers, and trees on 1,000,000 rows over Dask
+	$(call say,"simulating many workers")
+	@$(SCALE)/bin/python -m benchmarks.scale --markdown docs/figures-scale.md
+
 bench-truth: $(BUILT) ## found plans beside proved optima of small graphs, and beside lower bounds of networks
 	$(call say,"proving the best plans of small graphs")
 	@$(PY) -m benchmarks.truth --markdown docs/figures-truth.md $(if $(GRAPHS),--graphs $(GRAPHS))
@@ -273,6 +278,16 @@ $(DRIFT)/.installed: benchmarks/drift.txt | $(INSTALLED)
 	$(call say,"installing River in an environment of its own $(DRIFT)")
 	@$(PY) -m venv --clear $(DRIFT)
 	@$(DRIFT)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
+# Packages of $(VENV) are shared: only pandas is of its own.
+$(SCALE)/.installed: benchmarks/scale.txt | $(INSTALLED)
+	$(call say,"installing what XGBoost on Dask needs in an environment of its own $(SCALE)")
+	@$(PY) -m venv --clear $(SCALE)
+	@shared=$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	own=$$($(SCALE)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	echo "import site; site.addsitedir('$$shared')" > "$$own/shared.pth"
+	@$(SCALE)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
 	@touch $@
 
 $(TVM)/.installed: benchmarks/tvm.txt | $(INSTALLED)

@@ -1,0 +1,227 @@
+"""``make bench-scale``: what a calibration costs over many workers, what bounds it, and whether values stay.
+
+The way of the data: measured costs and durations → simulation of up to 1,000 workers → page; beside it values
+measured by one to four workers, and training over Dask.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from autotune.measure.batching import BATCH
+from autotune.measure.cluster.cluster import Cluster
+from autotune.measure.measurement import Measured
+from autotune.measure.runner import Runner, Workers
+from autotune.schedule.candidate import Candidate
+from autotune.targets.opening import load_spec, target
+from autotune.targets.protocol import Target
+from benchmarks.scale_costs import Recording, drawn, record, scheduler_seconds, submit_seconds
+from benchmarks.scale_simulation import Costs, Outcome, simulate
+from benchmarks.scale_training import Training, base_rows, train_both
+from benchmarks.table import Table
+
+COUNTS = {"edge": 640, "cpu": 64}
+"""Candidates that are measured and recorded on each target."""
+WORKERS = (1, 10, 100, 1000)
+MEASUREMENTS = 10_000_000
+JOINED = 120.0
+"""Seconds that workers may take to start."""
+SAME, TIMED = 400, 16
+"""Candidates of which values are compared: emulated ones, and timed ones."""
+ROWS = 1_000_000
+INTRODUCTION = """# Measuring on many machines
+
+`make bench-scale` measures what a calibration costs beside the measurements themselves, and simulates it over up to 1,000 workers
+and 10,000,000 measurements. [The guide](guides/machines.md) says how to use many machines.
+
+Measured on this machine: all seconds of candidates and jobs in the first two tables. The scheduler's are those of Dask's own state
+machine, driven with workers that exist in its state only; jobs of the simulation take the sum of recorded durations. Simulated: the
+order of events with one thread each for coordinator and scheduler, and two jobs under way for each worker. Left out: networks,
+Dask's messages (a scheduler that sends and reads them takes a few times as long), heartbeats and losses of workers.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, simulate, train; write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--markdown", type=Path, help="file to write the page to")
+    parser.add_argument("--rows", type=int, default=ROWS, help="rows to train on; 0: none")
+    parser.add_argument("--timed", type=int, default=TIMED, help="candidates timed on cpu; 0: none")
+    chosen = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        page = ""
+        for section in _sections(Path(folder), chosen.rows, chosen.timed):
+            page += f"{section}\n"
+            if chosen.markdown is not None:
+                chosen.markdown.write_text(page, encoding="utf-8")
+    if chosen.markdown is None:
+        print(page)
+    return 0
+
+
+def _sections(folder: Path, rows: int, timed: int) -> Iterator[str]:
+    yield INTRODUCTION
+    yield (
+        f"{os.getloadavg()[0]:.0f} threads wanted to run on the {os.cpu_count()} cores when this was written. All seconds are those of "
+        "the processor, but for measurements on `cpu`: those are of the clock, and a loaded machine makes them longer.\n"
+    )
+    recordings = [record(target(name), count, folder) for name, count in COUNTS.items()]
+    with started(2) as cluster:
+        largest = max(recordings, key=lambda one: one.job_bytes)
+        submit = submit_seconds(cluster, largest.job_bytes, largest.result_bytes)
+    yield _costs(recordings, submit).markdown() + "\n"
+    scheduling = {workers: scheduler_seconds(workers) for workers in WORKERS}
+    unnamed = {workers: scheduler_seconds(workers, is_named=False) for workers in WORKERS}
+    yield _scheduling(scheduling, unnamed).markdown() + "\n"
+    for one in recordings:
+        yield from _simulated(one, submit, scheduling)
+    yield from _values(timed)
+    if rows:
+        x, y = base_rows(recordings[0].records, load_spec("edge"))
+        with started(2) as cluster:
+            yield from _trained(train_both(cluster.client, x, y, rows))
+
+
+def started(workers: int) -> Cluster:
+    """Start so many local workers, and wait for all."""
+    cluster = Cluster.open(workers)
+    cluster.client.wait_for_workers(workers, timeout=JOINED)
+    while cluster.size < workers:
+        time.sleep(0.1)
+    return cluster
+
+
+def _costs(recordings: Sequence[Recording], submit: float) -> Table:
+    rows = []
+    for one in recordings:
+        costs = one.costs
+        parts = (costs.draw, costs.pack, costs.record, costs.store)
+        measured = one.durations
+        rows.append(
+            (
+                one.target,
+                f"{measured.mean() * 1e3:.2f} (worst job {measured.max() * 1e3:.2f})",
+                *(f"{part * 1e3:.3f}" for part in parts),
+                f"{submit * 1e3:.2f}",
+                f"{one.job_bytes / 1e3:.1f} + {one.result_bytes / 1e3:.1f}",
+            )
+        )
+    columns = (
+        *("target", "ms to measure a candidate", "draw it", "pack it", "record it", "store it"),
+        *(f"ms to send a job of {BATCH}", "kB of it, there and back"),
+    )
+    return Table("## Costs in the coordinator\n", columns, tuple(rows))
+
+
+def _scheduling(named: dict[int, float], unnamed: dict[int, float]) -> Table:
+    rows = [
+        (f"{workers:,}", f"{named[workers] * 1e3:.2f}", f"{unnamed[workers] * 1e3:.2f}")
+        for workers in named
+    ]
+    columns = ("workers", "ms of a job that names its worker (ours)", "ms of a job for any worker")
+    return Table("## Costs in Dask's scheduler\n", columns, tuple(rows))
+
+
+def _simulated(one: Recording, submit: float, scheduling: dict[int, float]) -> Iterator[str]:
+    outcomes: dict[int, Outcome] = {}
+    for workers, seconds in scheduling.items():
+        c = one.costs
+        costs = Costs(c.draw, c.pack, c.record, c.store, submit, seconds)
+        rng = np.random.default_rng(0)
+        outcomes[workers] = simulate(workers, MEASUREMENTS, one.durations, costs, rng)
+    rows = [
+        (
+            f"{workers:,}",
+            f"{found.seconds / 3600:.2f}",
+            f"{found.workers_share:.1%}",
+            f"{found.coordinator_share:.1%}",
+            f"{found.draw_share:.1%}",
+            f"{found.scheduler_share:.1%}",
+            f"{found.store_share:.1%}",
+            found.bottleneck,
+        )
+        for workers, found in outcomes.items()
+    ]
+    columns = (
+        *("workers", "hours", "workers measure", "coordinator works", "of it drawing"),
+        *("scheduler works", "store works", "bottleneck"),
+    )
+    yield Table(
+        f"## {MEASUREMENTS:,} measurements on {one.target}\n", columns, tuple(rows)
+    ).markdown()
+    most = one.durations.mean() / (sum((c.draw, c.pack, c.record, c.store)) + submit / BATCH)
+    yield (
+        f"\nShares are of the whole time. One coordinator keeps {most:.0f} workers busy with this target; "
+        "beyond that it is the bound, and its largest part is named.\n"
+    )
+
+
+def _values(timed: int) -> Iterator[str]:
+    """Compare what one process measures with what so many workers do."""
+    cases = [(target("edge"), SAME)] + ([(target("cpu:1"), timed)] if timed else [])
+    sets = [(machine, drawn(machine, count)[0]) for machine, count in cases]
+    alone = [_cycles(machine, candidates, None) for machine, candidates in sets]
+    again = [_cycles(machine, candidates, None) for machine, candidates in sets]
+    found = {"alone, a second time": again}
+    for workers in (1, 2, 4):
+        with started(workers) as cluster:
+            found[f"{workers} local workers"] = [
+                _cycles(machine, candidates, cluster) for machine, candidates in sets
+            ]
+    rows = [
+        _compared(machine.name, by, alone[at], cycles[at])
+        for at, (machine, _) in enumerate(sets)
+        for by, cycles in found.items()
+    ]
+    columns = ("target", "measured by", "equal to alone", "median bias", "worst candidate")
+    yield Table("## Values by the number of workers\n", columns, tuple(rows)).markdown()
+    yield (
+        "\nOn `cpu` one worker of a machine times, alone; two runs of one process show how far times repeat. "
+        "The bias is the median over candidates of measured over alone, less one.\n"
+    )
+
+
+def _cycles(machine: Target, candidates: Sequence[Candidate], workers: Workers) -> list[int]:
+    results = Runner(machine, workers).measure(candidates)
+    return [one.execution.cycles if isinstance(one, Measured) else 0 for one in results]
+
+
+def _compared(name: str, by: str, alone: list[int], found: list[int]) -> tuple[str, ...]:
+    ratios = [b / a - 1 for a, b in zip(alone, found, strict=True) if a and b]
+    equal = sum(a == b for a, b in zip(alone, found, strict=True))
+    worst = max(ratios, key=abs)
+    return (
+        name,
+        by,
+        f"{equal} of {len(alone)}",
+        f"{statistics.median(ratios):+.2%}",
+        f"{worst:+.1%}",
+    )
+
+
+def _trained(found: Training) -> Iterator[str]:
+    rows = (
+        ("plain XGBoost, 2 threads", f"{found.plain_seconds:.1f}", f"{found.plain_error:.5f}"),
+        ("XGBoost on 2 Dask workers", f"{found.dask_seconds:.1f}", f"{found.dask_error:.5f}"),
+    )
+    title = f"## Trees on {found.rows:,} rows of {found.features} features\n"
+    columns = ("trained by", "seconds, with drawing the rows", "held-out error (log)")
+    yield Table(title, columns, rows).markdown()
+    yield (
+        f"\nPredictions of the two differ by {found.mean_difference:.1e} in the mean and {found.worst_difference:.1e} at most: "
+        "workers merge the quantiles of their own rows, so split points differ a little. Rows are measured ones of `edge`, "
+        "drawn with replacement, each feature moved by 1 %.\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
