@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from autotune.errors import InputError
 
-Figure = TypeVar("Figure", int, float, npt.NDArray[np.float64])
+if TYPE_CHECKING:  # the command line shows names of objectives in its help
+    import numpy as np
+    import numpy.typing as npt
+
+Figure = TypeVar("Figure", int, float, "npt.NDArray[np.float64]")
 """Cycles or femtojoules, of one candidate or of many."""
 
 _SUM = re.compile(r"latency\+([^*]+)\*energy")
