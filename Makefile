@@ -33,7 +33,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth bench-scale bench-store bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement
+.PHONY: docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -166,6 +166,10 @@ bench-search-time: $(BUILT) ## seconds of searches on TARGETS (edge), and of gra
 bench-store: $(BUILT) ## the store with a million measurements, and writers that are killed, on SQLite and PostgreSQL
 	$(call say,"benchmarking the store")
 	@$(PY) -m benchmarks.store --markdown docs/figures-store.md
+
+bench-serve: $(BUILT) ## the service under load, good clients beside bad ones
+	$(call say,"loading the service")
+	@$(PY) -m benchmarks.serve --markdown docs/figures-serve.md
 
 bench-scale: $(BUILT) $(SCALE)/.installed ## what measuring costs over up to 1,000 workers, and trees on 1,000,000 rows over Dask
 	$(call say,"simulating many workers")
