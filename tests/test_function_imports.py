@@ -21,6 +21,8 @@ LEARNING = "only online learning fits, searches and stores"
 FUSION = "a session over a cached table neither fuses nor lowers"
 DEFECT = "only a group that cannot be built is attempted again"
 CHECK = "only a check draws inputs or runs the reference"
+CLASSES = "only sessions with classes of inputs, stated or learned, build variants"
+DEVICES = "most sessions have one device"
 TORCH = "PyTorch is optional and takes seconds to import"
 
 REASONS = {
@@ -28,6 +30,15 @@ REASONS = {
     ("adapters/extra.py", "autotune.adapters.inference_module"): TORCH,
     ("adapters/extra.py", "autotune.adapters.subgraph"): TORCH,
     ("adapters/inference_session.py", "autotune.frontend.model_file"): ONNX,
+    (
+        "runtime/builder/limits.py",
+        "autotune.targets.native.compiling.compiler",
+    ): "only the default of cores asks whether LLVM may run in several threads",
+    ("runtime/builder/payoff.py", "autotune.tuner.reasons.kept_tensors"): FUSION,
+    ("runtime/builder/splitting.py", "autotune.measure.attempt"): DEFECT,
+    ("runtime/builder/splitting.py", "autotune.schedule.heuristic"): DEFECT,
+    ("runtime/builder/splitting.py", "autotune.tuner.heuristic_plan"): DEFECT,
+    ("runtime/builder/splitting.py", "autotune.tuner.legality"): DEFECT,
     ("runtime/caches/network_cache.py", "autotune.frontend.model_file"): ONNX,
     ("runtime/execution/native_table.py", "autotune.runtime.execution.concat_aliasing"): FUSION,
     ("runtime/execution/program_cache.py", "autotune.lowering.lower"): FUSION,
@@ -39,19 +50,21 @@ REASONS = {
         "runtime/profile/status_writer.py",
         "autotune.runtime.profile.status_file",
     ): "no session waits for it",
-    ("runtime/session/building.py", "autotune.measure.attempt"): DEFECT,
-    ("runtime/session/building.py", "autotune.schedule.heuristic"): DEFECT,
-    ("runtime/session/building.py", "autotune.tuner.heuristic_plan"): DEFECT,
-    ("runtime/session/building.py", "autotune.tuner.legality"): DEFECT,
     ("runtime/session/defaults.py", "autotune.datasets"): "only a shipped network is built",
     ("runtime/session/factory.py", "autotune.frontend.importing"): ONNX,
     ("runtime/session/factory.py", "autotune.runtime.session.dynamic"): ONNX,
+    ("runtime/session/graph_session.py", "autotune.runtime.devices.placed_runs"): DEVICES,
+    ("runtime/session/graph_session.py", "autotune.runtime.guards.specialiser"): CLASSES,
+    ("runtime/session/graph_session.py", "autotune.runtime.session.compile_queue"): CLASSES,
+    ("runtime/session/graph_session.py", "autotune.runtime.session.specialisation"): CLASSES,
     ("runtime/session/graph_session.py", "autotune.runtime.execution.random_inputs"): CHECK,
     ("runtime/session/graph_session.py", "autotune.runtime.execution.reference_session"): CHECK,
     ("runtime/session/graph_session.py", "autotune.runtime.online.learning"): LEARNING,
     ("runtime/session/graph_session.py", "autotune.runtime.online.live_tuning"): LEARNING,
     ("runtime/session/graph_session.py", "autotune.runtime.online.planning"): LEARNING,
+    ("runtime/session/initial_table.py", "autotune.runtime.builder.plan_build"): FUSION,
     ("runtime/session/initial_table.py", "autotune.runtime.caches.schedule_cache"): FUSION,
+    ("runtime/session/initial_table.py", "autotune.runtime.devices.placed_table"): DEVICES,
     ("runtime/session/initial_table.py", "autotune.runtime.online.learning"): LEARNING,
     ("runtime/session/initial_table.py", "autotune.store.store"): LEARNING,
     ("runtime/session/opening.py", "autotune.cost_model.shipped"): LEARNING,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autotune.errors import InputError
+from autotune.errors import InputError, ScheduleError
 from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
@@ -136,8 +136,6 @@ def _placed_partitions(
 
 def _by_rule(costs: DeviceCosts) -> Partition | None:
     """Return a device's partition by rule; None if it cannot run the network alone."""
-    from autotune.errors import ScheduleError
-
     try:
         return costs.partition()
     except ScheduleError:
@@ -148,8 +146,6 @@ def _searched(
     costs: DeviceCosts, request: DeviceRequest, store: Store, progress: Progress
 ) -> Partition | None:
     """Search a network on one device; return the partition and let ``costs`` know the schedules."""
-    from autotune.errors import ScheduleError
-
     machine: Target = costs.device
     try:
         if isinstance(machine, WholeNetworks):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from autotune.errors import PlanError, TargetError
+from autotune.errors import PlanError, ScheduleError, TargetError
 from autotune.graph.graph import Graph
 from autotune.runtime.execution.execution import GroupRun
 from autotune.runtime.execution.program_cache import ProgramCache
@@ -58,8 +58,6 @@ def _inherited(
     known: Mapping[str, Schedules],
     lost: str,
 ) -> list[Choice]:
-    from autotune.errors import ScheduleError
-
     names = tuple(op.name for op in choice.group.ops)
     for heir in heirs:
         try:
