@@ -54,6 +54,7 @@ REASONS = {
     ("runtime/session/factory.py", "autotune.frontend.importing"): ONNX,
     ("runtime/session/factory.py", "autotune.runtime.session.dynamic"): ONNX,
     ("runtime/session/graph_session.py", "autotune.runtime.devices.placed_runs"): DEVICES,
+    ("runtime/session/graph_session.py", "autotune.runtime.guards.assumptions"): CLASSES,
     ("runtime/session/graph_session.py", "autotune.runtime.guards.specialiser"): CLASSES,
     ("runtime/session/graph_session.py", "autotune.runtime.session.compile_queue"): CLASSES,
     ("runtime/session/graph_session.py", "autotune.runtime.session.specialisation"): CLASSES,
@@ -70,6 +71,7 @@ REASONS = {
     ("runtime/session/opening.py", "autotune.cost_model.shipped"): LEARNING,
     ("runtime/session/opening.py", "autotune.frontend.importing"): ONNX,
     ("runtime/session/opening.py", "autotune.graph.passes"): ONNX,
+    ("runtime/session/request.py", "autotune.runtime.guards.assumptions"): CLASSES,
 }
 """Reason of each import by file and imported module."""
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from autotune.errors import InputError, ProgramError
 from autotune.isa.program import Program
-from autotune.targets.link_spec import Links, read_links
 from autotune.targets.physical import PhysicalSpec
 from autotune.targets.protocol import Array, Execution, Parameters, Target
 from autotune.targets.spec import LAYOUTS, EnergySpec, HardwareSpec, Memory
+
+if TYPE_CHECKING:  # sessions of one device do without
+    from autotune.targets.link_spec import Links
 
 CLOCK_HZ = 1e9
 """Clock of a device set: its cycles are nanoseconds, whatever its devices count."""
@@ -41,6 +44,8 @@ class DeviceSet:
         cls, devices: Sequence[Target], links: Links | None = None, layout: str | None = None
     ) -> DeviceSet:
         """Join devices; by default with the shipped links, in the layout of the first one."""
+        from autotune.targets.link_spec import read_links
+
         chosen = read_links() if links is None else links
         own = devices[0].spec.layout if layout is None and devices else layout
         return cls(tuple(devices), chosen, LAYOUTS[0] if own is None else own)

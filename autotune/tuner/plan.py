@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autotune.arguments import path_of
 from autotune.disk.atomic_file import FileKind, replace_file
@@ -22,7 +22,9 @@ from autotune.schedule.schedule import Schedule
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
 from autotune.tuner.objective import Objective
-from autotune.tuner.placement.planned import PlannedDevices, read_devices
+
+if TYPE_CHECKING:
+    from autotune.tuner.placement.planned import PlannedDevices
 
 SCHEMA = 2
 SCHEMA_OF_DEVICES = 3
@@ -334,6 +336,12 @@ def _total(costs: list[int | None]) -> int | None:
     return sum(known) if len(known) == len(costs) else None
 
 
+def _devices(plain: Any) -> PlannedDevices:
+    from autotune.tuner.placement.planned import read_devices  # most plans are for one device
+
+    return read_devices(plain)
+
+
 def _objective(text: str) -> Objective:
     try:
         return Objective.parse(text)
@@ -385,7 +393,7 @@ def _read(plain: Any, where: str) -> Plan:
             (str(name), (float(low), float(high)))
             for name, (low, high) in plain.get("ranges", {}).items()
         ),
-        read_devices(plain["devices"]) if plain["schema"] == SCHEMA_OF_DEVICES else None,
+        _devices(plain["devices"]) if plain["schema"] == SCHEMA_OF_DEVICES else None,
     )
 
 

@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from autotune.errors import InputError
+from autotune.errors import AutotuneError, InputError
 
 _UNITS = {"": 1, "b": 1} | {
     unit: scale
@@ -18,6 +18,10 @@ _UNITS = {"": 1, "b": 1} | {
     )
 }
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
+
+
+class MemoryExceeded(AutotuneError):
+    """A build that does not fit the memory that it may use."""
 
 
 @dataclass(frozen=True, slots=True)

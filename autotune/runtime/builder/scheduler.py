@@ -6,9 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 
-from autotune.errors import AutotuneError
 from autotune.runtime.builder.estimates import Estimates
-from autotune.runtime.builder.limits import BuildLimits, size_text
+from autotune.runtime.builder.limits import BuildLimits, MemoryExceeded, size_text
 from autotune.runtime.builder.resident import resident_bytes
 from autotune.runtime.builder.task import Load, Stage, Task
 from autotune.runtime.builder.task_graph import TaskGraph
@@ -16,10 +15,6 @@ from autotune.runtime.builder.trace import BuildTrace, TaskRun
 
 WORTH_A_THREAD_SECONDS = 1e-3
 """A ready task shorter than this waits for a thread that runs: starting one takes 0.1 ms, and it shares caches."""
-
-
-class MemoryExceeded(AutotuneError):
-    """A build that does not fit the memory that it may use."""
 
 
 class Scheduler:

@@ -7,10 +7,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autotune.runtime.builder.trace import BuildTrace
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_table import TableLayout
 from autotune.runtime.profile.durations import DurationHistory, Durations
@@ -18,6 +18,9 @@ from autotune.runtime.profile.fading import Integers
 from autotune.runtime.profile.graph_profile import GraphProfile, PastGroups, joined_pairs
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile, joined_rows
 from autotune.runtime.profile.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from autotune.runtime.builder.trace import BuildTrace
 
 _NUMBERS = itertools.count(1)
 Clock = Callable[[], int]

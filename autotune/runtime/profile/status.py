@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autotune.display import Card, Displayed
-from autotune.runtime.builder.trace import BuildTrace
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.origin import Origin
 from autotune.runtime.profile.durations import Durations
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
+
+if TYPE_CHECKING:
+    from autotune.runtime.builder.trace import BuildTrace
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from autotune.graph.graph import Graph
-from autotune.runtime.builder.scheduler import MemoryExceeded
+from autotune.runtime.builder.limits import MemoryExceeded
 from autotune.runtime.builder.splitting import operators_alone, why_unbuildable
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.program_table import ProgramTable, SplitGroup

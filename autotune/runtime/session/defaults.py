@@ -24,7 +24,6 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges
 from autotune.targets.device_set import DeviceSet, check_names
-from autotune.targets.link_spec import Links
 from autotune.targets.opening import HOST, spec_names
 from autotune.targets.opening import target as open_target
 from autotune.targets.protocol import Target
@@ -33,6 +32,7 @@ from autotune.tuner.plan import Plan, is_plan
 
 if TYPE_CHECKING:  # a database takes longer to import than a kept network to open
     from autotune.store.store import Store
+    from autotune.targets.link_spec import Links
 
 
 def resolve_model(model: Path | str) -> Path:

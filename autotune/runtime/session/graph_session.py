@@ -21,8 +21,6 @@ from autotune.runtime.execution.execution import RunTrace, execute
 from autotune.runtime.execution.io_adapter import IoAdapter
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
 from autotune.runtime.execution.signature import TensorInfo, tensors_of_graph
-from autotune.runtime.guards.assumptions import check_names
-from autotune.runtime.guards.variant import Variant, VariantStatus
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 from autotune.runtime.profile.registry import registry
 from autotune.runtime.profile.session_profile import SessionProfile
@@ -41,6 +39,7 @@ if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to i
     from autotune.cost_model.model import CostModel
     from autotune.runtime.devices.placed_runs import PlacedRuns
     from autotune.runtime.guards.specialiser import Specialiser
+    from autotune.runtime.guards.variant import Variant, VariantStatus
     from autotune.runtime.online.live_tuning import LiveTuning
     from autotune.runtime.online.trainer import OnlineTrainer
     from autotune.runtime.session.compile_queue import CompileQueue
@@ -120,7 +119,9 @@ class GraphSession:
 
     def _start_specialising(self, opened: OpenedGraph, request: OpenRequest) -> Specialiser | None:
         """Build the variant that the user assumes; look for others where the session learns."""
-        if not self._is_part:
+        if request.assume and not self._is_part:
+            from autotune.runtime.guards.assumptions import check_names
+
             check_names(self.name, self._graph.inputs, request.assume)
         if (not self._assumed and not request.online) or isinstance(self.target, DeviceSet):
             return None

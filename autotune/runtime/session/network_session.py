@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,12 @@ from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.signature import TensorInfo
-from autotune.runtime.guards.variant import VariantStatus
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 from autotune.runtime.profile.session_profile import SessionProfile
 from autotune.targets.protocol import Target
+
+if TYPE_CHECKING:
+    from autotune.runtime.guards.variant import VariantStatus
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 """Arrays by input name."""

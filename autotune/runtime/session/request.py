@@ -11,10 +11,8 @@ from autotune.arguments import dims_of
 from autotune.errors import InputError, PlanError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
-from autotune.graph.input_class import Classes
 from autotune.graph.ranges import Ranges
 from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits, limits_of
-from autotune.runtime.guards.assumptions import Assumptions, classes_of
 from autotune.runtime.session.defaults import (
     choose_accuracy,
     choose_plan,
@@ -28,6 +26,8 @@ from autotune.targets.protocol import Target
 from autotune.tuner.plan import GraphPlan, Plan, is_plan
 
 if TYPE_CHECKING:
+    from autotune.graph.input_class import Classes
+    from autotune.runtime.guards.assumptions import Assumptions
     from autotune.runtime.online.learning import OnlineOptions
     from autotune.store.store import Store
 
@@ -98,7 +98,7 @@ def open_request(
     plan, ``PlanError`` for a plan of another machine or of a network file that has changed.
     """
     given, policy = choose_plan(plan), OutOfRangePolicy.parse(outside)
-    bound, limits, classes = dims_of(dims), ranges_of(ranges), classes_of(assume)
+    bound, limits, classes = dims_of(dims), ranges_of(ranges), _classes(assume)
     build = limits_of(cores, memory)
     machine = choose_target(target, source if given is None else given, threads)
     chosen, records = choose_accuracy(accuracy, machine.spec), choose_store(store)
@@ -126,6 +126,15 @@ def open_request(
         classes,
         build,
     )
+
+
+def _classes(assume: Assumptions | None) -> Classes:
+    """Return the classes that a user states. Raises ``InputError`` for what is none."""
+    if assume is None:
+        return {}
+    from autotune.runtime.guards.assumptions import classes_of
+
+    return classes_of(assume)
 
 
 def _resolve(

@@ -19,8 +19,6 @@ from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.signature import TensorInfo, arrays_by_name
-from autotune.runtime.guards.assumptions import Assumptions
-from autotune.runtime.guards.variant import VariantStatus
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 from autotune.runtime.profile.session_profile import SessionProfile
 from autotune.runtime.profile.status import SessionStatus
@@ -33,6 +31,8 @@ from autotune.targets.protocol import Target
 from autotune.tuner.plan import Plan
 
 if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
+    from autotune.runtime.guards.assumptions import Assumptions
+    from autotune.runtime.guards.variant import VariantStatus
     from autotune.runtime.online.learning import OnlineOptions
     from autotune.store.store import Store
 

@@ -25,10 +25,10 @@ from autotune.operators.op import OpKind
 from autotune.runtime.builder import limits as limits_module
 from autotune.runtime.builder import plan_build
 from autotune.runtime.builder.criteria import fusion_criteria
-from autotune.runtime.builder.limits import BuildLimits
+from autotune.runtime.builder.limits import BuildLimits, MemoryExceeded
 from autotune.runtime.builder.plan_build import Built, build_plan
 from autotune.runtime.builder.program_binding import bind_programs
-from autotune.runtime.builder.scheduler import MemoryExceeded, Scheduler
+from autotune.runtime.builder.scheduler import Scheduler
 from autotune.runtime.builder.task import Stage
 from autotune.runtime.caches import table_cache
 from autotune.runtime.execution.execution import execute

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from autotune.errors import InputError
 from autotune.runtime.builder import limits as limits_module
 from autotune.runtime.builder.estimates import Estimates
-from autotune.runtime.builder.limits import BuildLimits, limits_of
-from autotune.runtime.builder.scheduler import MemoryExceeded, Scheduler, choose
+from autotune.runtime.builder.limits import BuildLimits, MemoryExceeded, limits_of
+from autotune.runtime.builder.scheduler import Scheduler, choose
 from autotune.runtime.builder.task import Load, Stage, Task
 from autotune.runtime.builder.trace import BuildTrace, paired_seconds
 
