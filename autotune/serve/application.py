@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -33,12 +32,9 @@ from autotune.serve.gate import PLAN, Gate, TooLarge
 from autotune.serve.limits import Rate
 from autotune.serve.metrics import Metrics
 from autotune.serve.oracle import Oracle, UnknownTarget
+from autotune.serve.remembered import Remembered
 from autotune.tuner.options import DEFAULT_TRIALS
 
-REMEMBERED = 65_536
-"""Answers that are kept by the bytes of their request; the oldest ones go."""
-LONGEST_REMEMBERED = 4096
-"""Bytes of a request that is remembered."""
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Refused, "description": text}
     for status, text in (
@@ -52,6 +48,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     )
 }
 Question = TypeVar("Question", bound=BaseModel)
+Ask = Callable[[Question], BaseModel]
 
 
 def create_application(oracle: Oracle, token: str | None = None) -> Gate:
@@ -64,12 +61,18 @@ def create_application(oracle: Oracle, token: str | None = None) -> Gate:
         redoc_url=None,
     )
     limits = oracle.limits
-    metrics = Metrics(frozenset(_add_routes(app, oracle, lambda: metrics)))
+    remembered = {"/v1/predict": Remembered(), "/v1/fuse": Remembered()}
+    metrics = Metrics(frozenset(_add_routes(app, oracle, remembered, lambda: metrics)))
     _add_errors(app)
-    return Gate(app, limits, Rate(limits.rate), metrics, token)
+    return Gate(app, limits, Rate(limits.rate), metrics, remembered, token)
 
 
-def _add_routes(app: FastAPI, oracle: Oracle, metrics: Callable[[], Metrics]) -> list[str]:
+def _add_routes(
+    app: FastAPI,
+    oracle: Oracle,
+    remembered: Mapping[str, Remembered],
+    metrics: Callable[[], Metrics],
+) -> list[str]:
     """Add all routes; return their paths."""
 
     @app.get("/health")
@@ -87,34 +90,17 @@ def _add_routes(app: FastAPI, oracle: Oracle, metrics: Callable[[], Metrics]) ->
         """List the machines that the service answers for."""
         return oracle.targets
 
-    ask = oracle
-    _add_question(app, "/v1/predict", PredictRequest, CostDocument, ask.predict, Remembered())
-    _add_question(app, "/v1/predict/batch", BatchRequest, BatchAnswer, ask.predict_batch, None)
-    _add_question(app, "/v1/schedule", PredictRequest, BestSchedule, ask.best_schedule, None)
-    _add_question(app, "/v1/fuse", FuseRequest, FuseAnswer, ask.should_fuse, Remembered())
+    def add(
+        path: str, document: type[Question], answer: type[BaseModel], ask: Ask[Question]
+    ) -> None:
+        _add_question(app, path, document, answer, ask, remembered.get(path))
+
+    add("/v1/predict", PredictRequest, CostDocument, oracle.predict)
+    add("/v1/predict/batch", BatchRequest, BatchAnswer, oracle.predict_batch)
+    add("/v1/schedule", PredictRequest, BestSchedule, oracle.best_schedule)
+    add("/v1/fuse", FuseRequest, FuseAnswer, oracle.should_fuse)
     _add_plan(app, oracle)
     return [route.path for route in app.routes if hasattr(route, "path")]
-
-
-class Remembered:
-    """Answers by the bytes of their request: parsing one takes longer than predicting it.
-
-    The event loop alone looks and keeps.
-    """
-
-    def __init__(self) -> None:
-        self._answers: OrderedDict[bytes, bytes] = OrderedDict()
-
-    def find(self, body: bytes) -> bytes | None:
-        """Return the answer to an equal request, None without one."""
-        return self._answers.get(body)
-
-    def keep(self, body: bytes, answer: bytes) -> None:
-        """Keep an answer to a short request; the oldest one goes."""
-        if len(body) <= LONGEST_REMEMBERED:
-            self._answers[body] = answer
-            if len(self._answers) > REMEMBERED:
-                self._answers.popitem(last=False)
 
 
 def _add_question(
@@ -122,21 +108,19 @@ def _add_question(
     path: str,
     document: type[Question],
     answer: type[BaseModel],
-    ask: Callable[[Question], BaseModel],
+    ask: Ask[Question],
     remembered: Remembered | None,
 ) -> None:
-    """Add a route from one JSON document to another; ``remembered`` None where the store may change answers."""
+    """Add a route from one JSON document to another; ``remembered`` keeps answers, None where the store may change them."""
 
     def answer_to(body: bytes) -> bytes:
         return ask(document.model_validate_json(body)).model_dump_json().encode()
 
     async def endpoint(request: Request) -> Response:
         body = await request.body()
-        found = None if remembered is None else remembered.find(body)
-        if found is None:
-            found = await run_in_threadpool(answer_to, body)
-            if remembered is not None:
-                remembered.keep(body, found)
+        found = await run_in_threadpool(answer_to, body)
+        if remembered is not None:
+            remembered.keep(body, found)
         return Response(found, media_type="application/json")
 
     endpoint.__doc__ = ask.__doc__

@@ -19,6 +19,8 @@ class Metrics:
         self._requests = Counter(
             "autotune_http_requests", "Requests.", ("path", "status"), registry=self._registry
         )
+        self._counters: dict[tuple[str, int], Counter] = {}
+        self._timers: dict[str, Histogram] = {}
         self._seconds = Histogram(
             "autotune_http_request_duration_seconds",
             "Time to the last byte of the answer.",
@@ -30,8 +32,11 @@ class Metrics:
     def count(self, scope: Scope, status: int, seconds: float) -> None:
         """Enter an answered request."""
         path = scope["path"] if scope["path"] in self._paths else OTHER
-        self._requests.labels(path, str(status)).inc()
-        self._seconds.labels(path).observe(seconds)
+        if (path, status) not in self._counters:  # finding a label takes longer than counting
+            self._counters[path, status] = self._requests.labels(path, str(status))
+            self._timers[path] = self._seconds.labels(path)
+        self._counters[path, status].inc()
+        self._timers[path].observe(seconds)
 
     def text(self) -> bytes:
         """Return all metrics in the text format."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from autotune import api
 from autotune.cost_model.cost import Cost
 from autotune.cost_model.predictor import Predictor
 from autotune.errors import AutotuneError, InputError
+from autotune.schedule.table import Ints
 from autotune.serve.documents import (
     BatchAnswer,
+    BatchItem,
     BatchRequest,
     BestSchedule,
     CostDocument,
@@ -76,13 +80,44 @@ class Oracle:
                 f"{len(asked.items)} items; a batch has at most {self.limits.items}, send several"
             )
         predictor = self.predictor(asked.target)
-        costs: list[CostDocument | Refused] = []
-        for item in asked.items:
-            try:
-                costs.append(self._cost(predictor, item.layers, item.schedule))
-            except AutotuneError as error:
-                costs.append(Refused(error=str(error)))
+        costs: list[CostDocument | Refused] = [Refused(error="")] * len(asked.items)
+        for places in _alike(asked.items):
+            items = [asked.items[at] for at in places]
+            for at, cost in zip(places, self._costs(predictor, items), strict=True):
+                costs[at] = cost
         return BatchAnswer(costs=costs)
+
+    def _costs(
+        self, predictor: Predictor, items: Sequence[BatchItem]
+    ) -> Iterator[CostDocument | Refused]:
+        """Yield the costs of one group by several schedules, predicted at once where all are legal."""
+        rows: list[Ints] = []
+        schedules: list[str] = []
+        try:
+            prepared = predictor.prepare(fused(groups_of(items[0].layers, self.limits.layers)))
+            for item in items:
+                schedule = schedule_of(item.schedule)
+                if schedule is None:
+                    break
+                rows.append(prepared.row(schedule))
+                schedules.append(schedule.to_json())
+        except AutotuneError:
+            rows = []
+        if len(rows) == len(items):
+            costs = prepared.predict_batch(np.stack(rows))
+            figures = zip(costs.cycles.tolist(), costs.low_cycles.tolist(), costs.high_cycles.tolist(), costs.energy_fj.tolist(), costs.dram_bytes.tolist(), strict=True)  # fmt: skip
+            for text, (cycles, low, high, energy, moved) in zip(schedules, figures, strict=True):
+                seconds = cycles / predictor.spec.clock_hz
+                yield CostDocument(
+                    cycles=cycles, low_cycles=low, high_cycles=high, seconds=seconds, energy_fj=energy,
+                    dram_bytes=moved, schedule=text,
+                )  # fmt: skip
+            return
+        for item in items:
+            try:
+                yield self._cost(predictor, item.layers, item.schedule)
+            except AutotuneError as error:
+                yield Refused(error=str(error))
 
     def best_schedule(self, asked: PredictRequest) -> BestSchedule:
         """Return the best schedule that the store has measured on the machine, else the predicted one."""
@@ -128,6 +163,14 @@ class Oracle:
         return cost_document(
             predictor.predict(group, schedule_of(schedule)), predictor.spec.clock_hz
         )
+
+
+def _alike(items: Sequence[BatchItem]) -> list[list[int]]:
+    """Return places of items with equal layers, in order of the first of each."""
+    found: dict[str, list[int]] = {}
+    for at, item in enumerate(items):
+        found.setdefault(repr(item.layers), []).append(at)
+    return list(found.values())
 
 
 def cost_document(cost: Cost, clock_hz: float) -> CostDocument:

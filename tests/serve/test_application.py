@@ -65,6 +65,23 @@ def test_a_batch_answers_each_question_or_says_why_not(opened: Opened) -> None:
     assert costs[2]["cycles"] > 0
 
 
+def test_a_batch_of_schedules_of_one_group_answers_as_one_by_one(opened: Opened) -> None:
+    client, oracle = opened
+    conv, relu = pair()
+    prepared = oracle.predictors["edge"].prepare(conv.fuse(relu))
+    texts = [prepared.schedule(row).to_json() for row in prepared.schedules(12)]
+    items = [{"layers": PAIR["layers"], "schedule": text} for text in texts]
+    items.insert(5, {"layers": [CONV]})
+    told = client.post("/v1/predict/batch", json={"target": "edge", "items": items}).json()["costs"]
+    alone = [client.post("/v1/predict", json={"target": "edge"} | item).json() for item in items]
+    for one, other in zip(told, alone, strict=True):
+        assert one["schedule"] == other["schedule"]
+        assert math.isclose(one["cycles"], other["cycles"], rel_tol=1e-9)
+    items[3]["schedule"] = "[]"  # one that is wrong spoils no other
+    told = client.post("/v1/predict/batch", json={"target": "edge", "items": items}).json()["costs"]
+    assert ["error" in cost for cost in told] == [at == 3 for at in range(len(items))]
+
+
 def test_the_best_measured_schedule_comes_before_the_predicted_one(opened: Opened) -> None:
     client, oracle = opened
     predictor = oracle.predictors["edge"]
