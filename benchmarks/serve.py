@@ -31,6 +31,7 @@ from autotune.fusion.group import Group, layer
 from autotune.schedule.schedule import Schedule
 from benchmarks.table import Table
 
+CORES = os.sched_getaffinity(0)
 CLIENTS, TARGET, BATCH = 16, "edge", 256
 SLOW, WRONG = 100, 4
 """Bad clients: those that send a byte per second, and those that send nonsense as fast as they can."""
@@ -73,14 +74,18 @@ class Load:
 def server(home: str) -> Iterator[int]:
     """Start the service on the first core; yield its port."""
     command = [sys.executable, "-m", "autotune", "serve", "--targets", TARGET, "--port", "0", "--rate", "1e9"]  # fmt: skip
-    with subprocess.Popen(
-        command, env={**os.environ, "AUTOTUNE_HOME": home}, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr is not None
-        os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(0))})
-        found = re.match(r"http://127.0.0.1:(\d+)/", process.stderr.readline())
-        assert found is not None, process.stderr.read()
+    said = Path(home) / "said"  # a file: the server would wait for a reader of a full pipe
+    with (
+        said.open("w") as errors,
+        subprocess.Popen(
+            command, env={**os.environ, "AUTOTUNE_HOME": home}, stderr=errors
+        ) as process,
+    ):
+        os.sched_setaffinity(process.pid, {min(CORES)})
         try:
+            while not (found := re.match(r"http://127.0.0.1:(\d+)/.*\n", said.read_text("utf-8"))):
+                assert process.poll() is None, said.read_text("utf-8")
+                time.sleep(0.1)
             asyncio.run(_wait(int(found[1])))
             yield int(found[1])
         finally:
@@ -270,7 +275,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
     parser.add_argument("--markdown", type=Path)
     given = parser.parse_args()
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    os.sched_setaffinity(0, {max(CORES)})
     with tempfile.TemporaryDirectory() as home, server(home) as port:
         rows, different = loads(port, given.seconds)
         one = itertools.repeat(request("/v1/predict", convolution(32, 28)))

@@ -73,33 +73,53 @@ class Gate:
 
     async def _serve(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         path: str = scope["path"]
-        most, seconds = self._most(path), self.limits.seconds
-        if path == PLAN:
-            seconds = self.limits.plan_seconds
-        read = 0
-
-        first: list[Message] = []
-        known = self.remembered.get(path)
-        if known is not None:  # short bodies come in one message
-            first.append(await receive())
-            found = None if first[0].get("more_body") else known.find(first[0].get("body", b""))
-            if found is not None and scope["method"] == "POST":
-                await answer.give(200, found)
-                return
-
-        async def bounded() -> Message:
-            nonlocal read
-            message = first.pop() if first else await receive()
-            read += len(message.get("body", b""))
-            if read > most:
-                raise TooLarge(too_large(most))
-            return message
-
+        seconds = self.limits.plan_seconds if path == PLAN else self.limits.seconds
+        body = _Body(receive, self._most(path))
         try:
             async with asyncio.timeout(seconds):
-                await self.app(scope, bounded, answer.send)
+                found = await self._known(scope, body)
+                if found is None:
+                    await self.app(scope, body.receive, answer.send)
+                else:
+                    await answer.give(200, found)
+        except TooLarge as error:  # before the application, which answers its own
+            await answer.refuse(413, str(error))
         except TimeoutError:
             await answer.refuse(503, f"no answer within {seconds:g} s; ask for less, or later")
+
+    async def _known(self, scope: Scope, body: _Body) -> bytes | None:
+        """Return the answer to a question that was asked before; None for any other request."""
+        remembered = self.remembered.get(scope["path"])
+        if remembered is None or scope["method"] != "POST":
+            return None
+        first = await body.peek()  # a short body comes in one message
+        return None if first.get("more_body") else remembered.find(first.get("body", b""))
+
+
+class _Body:
+    """The body of a request, of ``most`` bytes. Raises ``TooLarge`` where it goes on."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive = receive
+        self._most = most
+        self._read = 0
+        self._first: Message | None = None
+
+    async def peek(self) -> Message:
+        """Return the first message; ``receive`` returns it again."""
+        self._first = await self.receive()
+        return self._first
+
+    async def receive(self) -> Message:
+        """Return the next message."""
+        if self._first is not None:
+            message, self._first = self._first, None
+            return message
+        message = await self._receive()
+        self._read += len(message.get("body", b""))
+        if self._read > self._most:
+            raise TooLarge(too_large(self._most))
+        return message
 
 
 class _Answer:

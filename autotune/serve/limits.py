@@ -14,16 +14,22 @@ CLIENTS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """``body_bytes`` of a JSON request, ``model_bytes`` of an uploaded network, ``items`` of a batch,
-    ``layers`` of a group, ``seconds`` of an answer and of a plan, ``rate`` in requests per second and client."""
+    """Each is a maximum."""
 
     body_bytes: int = 4 * MEBIBYTE
+    """Body of a JSON request."""
     model_bytes: int = 512 * MEBIBYTE
+    """Uploaded network."""
     items: int = 4096
+    """Questions of a batch."""
     layers: int = 32
+    """Layers of a group."""
     seconds: float = 30.0
+    """Time of an answer."""
     plan_seconds: float = 600.0
+    """Time of a plan."""
     rate: float = 20_000.0
+    """Requests per second of a client."""
 
 
 class Rate:

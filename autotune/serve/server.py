@@ -28,7 +28,7 @@ def serve(application: Gate, host: str, port: int) -> None:
         application,
         host=host,
         port=port,
-        log_level="warning",
+        log_level="error",  # warnings are one for every broken request: clients would fill the log
         access_log=False,
         server_header=False,
         backlog=WAITING,
