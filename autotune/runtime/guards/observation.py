@@ -121,12 +121,12 @@ class ClassHistory:
         """Return the class that should save most beside ``active`` variants; None without a frequent one."""
         if not self.is_enough:
             return None
+        known = {(), *refused, *active}
+        keys = [key for key in dict.fromkeys(self._keys()) if key not in known]
+        if not keys:
+            return None
         now = [self._served(seen, active) for seen in self._seen]
-        found = [
-            self._candidate(key, now)
-            for key in dict.fromkeys(self._keys())
-            if key and key not in refused and key not in active
-        ]
+        found = [self._candidate(key, now) for key in keys]
         found = [one for one in found if one.share >= LEAST_SHARE and one.saving > 0]
         return max(found, key=lambda one: one.saving, default=None)
 

@@ -28,8 +28,10 @@ FIRST_EVERY = 16
 """Requests of which one is sampled at first."""
 AGAIN_RUNS = 8192
 """Requests after which a refused class may be tried again; twice as many after each further refusal."""
-SAMPLING_SHARE = 0.005
-"""Share of the run time that samples may take: intervals grow to that."""
+SAMPLING_SHARE, IDLE_SHARE = 0.005, 0.0005
+"""Share of the run time that samples may take: intervals grow to that. The second holds while no class is worth a variant."""
+TIMED_EVERY = 8
+"""Requests of the general program of which one enters the mean of a run."""
 MOST_VARIANTS = 4
 WATCH_RUNS = 512
 """Requests after which a variant rests if it served fewer than one in ``RARE`` of them."""
@@ -71,9 +73,12 @@ class Turn:
     variant: Variant | None
     trial: ClassTrial | None = None
     is_tried: bool = False
+    is_timed: bool = True
+    """False if what the request takes need not be noted."""
 
 
 GENERAL = Turn(None)
+UNTIMED = Turn(None, is_timed=False)
 
 
 class Specialiser:
@@ -102,7 +107,7 @@ class Specialiser:
         self._refusals: Counter[Key] = Counter()
         self._served_before: dict[Key, int] = {key_of(one): one.served for one in active}
         self._trial: ClassTrial | None = None
-        self._is_building = self._closed = False
+        self._is_building = self._closed = self._is_idle = False
         self._compile_ns = COMPILE_SECONDS * 1e9
         self._countdown, self._every = FIRST_EVERY, FIRST_EVERY
         self._watched_from = 0
@@ -118,8 +123,10 @@ class Specialiser:
             self._countdown -= 1
             if self._countdown <= 0:
                 self._sample(inputs)
-        found = next((one for one in self.active if one.serves(inputs)), None)
-        trial = self._trial
+        active, trial = self.active, self._trial
+        if not active and trial is None:
+            return UNTIMED if self.runs % TIMED_EVERY else GENERAL
+        found = next((one for one in active if one.serves(inputs)), None)
         is_better_served = (
             found is not None and trial is not None and found.share <= trial.variant.share
         )
@@ -132,7 +139,7 @@ class Specialiser:
 
     def note(self, turn: Turn, nanoseconds: int) -> None:
         """Take in what a request took."""
-        self.run_ns += (nanoseconds - self.run_ns) / min(64, self.runs)
+        self.run_ns += (nanoseconds - self.run_ns) / min(64, 1 + self.runs // TIMED_EVERY)
         if turn.trial is None:
             return
         verdict = turn.trial.note(nanoseconds, turn.is_tried)
@@ -160,7 +167,8 @@ class Specialiser:
         finally:
             taken = self._clock() - began
             self.sampling_ns += taken
-            wanted = taken / max(1.0, SAMPLING_SHARE * self.run_ns)
+            share = IDLE_SHARE if self._is_idle else SAMPLING_SHARE
+            wanted = taken / max(1.0, share * self.run_ns)
             nearest = min(
                 max(wanted, self._every / 2), self._every * 2
             )  # one slow sample is chance
@@ -178,6 +186,9 @@ class Specialiser:
         active = [key_of(one) for one in self.active]
         refused = [key for key, until in self._refused.items() if self.runs < until]
         found = self._history.best(active, refused)
+        self._is_idle = (
+            found is None and not active and not self._resting and self._history.is_enough
+        )
         if found is None or len(active) >= MOST_VARIANTS:
             return
         if found.key in self._resting:

@@ -22,6 +22,8 @@ from autotune.targets.protocol import Target
 
 WINDOW_RUNS = 64
 """Runs whose median tells what a group takes now."""
+WATCHED = 8
+"""Requests of which one is watched where no trial is under way and ``WINDOW_RUNS`` of the version are known."""
 
 Seconds = Mapping[GroupName, float]
 """What each group of a plan takes in one run."""
@@ -44,7 +46,12 @@ class Serving:
     def run(self, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], RunTrace]:
         """Run one request; return outputs and costs. It uses one version from start to end."""
         begun = next(self._ticks)
-        trial = self._trial
+        trial, runs = self._trial, self.runs
+        self.runs = runs + 1
+        if trial is None and runs % WATCHED and self._window.is_full:
+            unwatched = execute(self.published.current, self._target, inputs)
+            next(self._ticks)
+            return unwatched
         is_proposed = trial is not None and trial[0].takes()
         table = trial[1] if trial is not None and is_proposed else self.published.current
         outputs, trace = execute(table, self._target, inputs)
@@ -54,9 +61,8 @@ class Serving:
             self._window.add(table, taken, is_alone)
         if trial is not None:
             trial[0].note(taken, is_proposed, is_alone)
-        if not self.runs % EVERY:
+        if not runs % EVERY:
             self.samples.offer(inputs)
-        self.runs += 1
         return outputs, trace
 
     def begin_trial(self, trial: LiveTrial[Edit], proposed: ProgramTable) -> None:
@@ -94,6 +100,8 @@ class _Window:
         self._executable = table.executable
         self._row_bytes = 8 * (len(self.steps) + 1)
         self._rows = bytearray()
+        self.is_full = False
+        """True once ``WINDOW_RUNS`` runs are known."""
 
     def is_of(self, table: ProgramTable) -> bool:
         """Return True if the table is the version."""
@@ -105,6 +113,7 @@ class _Window:
             return
         rows = self._rows
         rows.extend(taken.tobytes() + (_ALONE if is_alone else _AMONG_OTHERS))  # at once
+        self.is_full = len(rows) >= WINDOW_RUNS * self._row_bytes
         if len(rows) > 4 * WINDOW_RUNS * self._row_bytes:
             del rows[: 2 * WINDOW_RUNS * self._row_bytes]
 

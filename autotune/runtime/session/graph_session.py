@@ -214,7 +214,7 @@ class GraphSession:
         else:
             outputs, trace = runs.run(fed)
         self._last_run = trace
-        if self._specialiser is not None and turn is not None:
+        if self._specialiser is not None and turn is not None and turn.is_timed:
             self._specialiser.note(turn, perf_counter_ns() - began)
         if self._trainer is not None and special is None:
             self._trainer.observe(trace, fed)

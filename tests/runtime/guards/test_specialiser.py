@@ -68,7 +68,8 @@ class Machine:
                 assert turn.variant.guard.passes(inputs), "a variant is right for its class only"
             share = 1.0 if turn.variant is None else self.pace(turn.variant.share)
             taken = RUN_NS * share * float(np.exp(self.noise * self.rng.standard_normal()))
-            self.session.note(turn, round(taken))
+            if turn.is_timed:
+                self.session.note(turn, round(taken))
             total += taken
             while self.jobs:
                 self.jobs.pop().make()
@@ -184,6 +185,28 @@ def test_samples_take_their_share_of_the_time_and_no_more() -> None:
     before = machine.session.sampling_ns
     machine.run(16, 6000)
     assert machine.session.sampling_ns - before < 0.01 * 6000 * RUN_NS
+
+
+def test_where_no_class_shows_samples_take_a_tenth_of_that() -> None:
+    machine = Machine()
+    sampled = machine.session._history.add
+
+    def slow(inputs: dict[str, Array]) -> None:
+        machine.now += RUN_NS // 100
+        sampled({})
+
+    machine.session._history.add = slow
+    machine.run(16, 6000)
+    before = machine.session.sampling_ns
+    machine.run(16, 6000)
+    assert 0 < machine.session.sampling_ns - before < 0.001 * 6000 * RUN_NS
+
+
+def test_most_runs_of_the_general_program_are_not_timed() -> None:
+    machine = Machine()
+    machine.session.stop()
+    timed = [machine.session.take(fed(16)).is_timed for _ in range(80)]
+    assert sum(timed) == 10
 
 
 def test_a_mask_of_all_ones_is_no_padded_one() -> None:
