@@ -27,7 +27,7 @@ from autotune.tuner.ranking import Effort, Ranked, Ranking  # noqa: E402
 from benchmarks.child import spent  # noqa: E402
 
 if TYPE_CHECKING:
-    from autotune.cost_model.model import Floats, Forecast
+    from autotune.cost_model.estimate import Floats, Forecast
     from autotune.fusion.group import Group
     from autotune.fusion.nest import Nest
     from autotune.graph.graph import Graph

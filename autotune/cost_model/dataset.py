@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import numpy as np
@@ -49,6 +50,17 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.cycles)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all columns as hexadecimal digits; another value, row or order makes another."""
+        digest = hashlib.sha256(self.spec.memory.value.encode())
+        for field in fields(self):
+            if field.name != "spec":
+                column = getattr(self, field.name)
+                digest.update(f"{field.name} {column.dtype.str} {column.shape}\n".encode())
+                digest.update(np.ascontiguousarray(column).tobytes())
+        return digest.hexdigest()
 
     def summed(self, per_nest: Floats) -> Floats:
         """Sum a quantity of nests [n] over the nests of each measurement [r]."""

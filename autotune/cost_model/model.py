@@ -5,6 +5,7 @@ Trained from stored measurements, asked by search, predictor and runtime.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ import numpy.typing as npt
 from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.cached.work_kinds import UNIT_COSTS
 from autotune.cost_model.dataset import Dataset, dataset, joined
+from autotune.cost_model.estimate import Estimate, Forecast, Prediction
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.model_file import is_shared, pack, unpack
+from autotune.cost_model.provenance import Provenance, feature_hash
 from autotune.cost_model.training import (
     COVERAGE,
     Ratios,
@@ -49,57 +52,6 @@ WORST = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
-    """Cycles of ``n`` schedules and the interval that holds 90 % of measurements, all [n]."""
-
-    cycles: Floats
-    low: Floats
-    high: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Everything predicted about ``n`` schedules, all [n]: cycles with their interval,
-    femtojoules, DRAM bytes."""
-
-    cycles: Floats
-    low: Floats
-    high: Floats
-    energy_fj: Floats
-    dram_bytes: Floats
-
-    @property
-    def columns(self) -> Floats:
-        """All five fields as rows [5, n]."""
-        return np.stack([self.cycles, self.low, self.high, self.energy_fj, self.dram_bytes])
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """Cycles of ``n`` schedules [n], and what the rest of their ``Estimate`` is found from: features
-    [n, F], femtojoules of actions and of a cycle [n], DRAM bytes that programs ask for [n]."""
-
-    cycles: Floats
-    x: Floats
-    dynamic_fj: Floats
-    leak_fj: Floats
-    moved_bytes: Floats
-
-    def take(self, rows: npt.NDArray[np.int64]) -> Forecast:
-        """The schedules at ``rows``, in that order."""
-        return Forecast(*(column[rows] for column in self._columns))
-
-    def then(self, other: Forecast) -> Forecast:
-        """These schedules, then those of another forecast of the same nest."""
-        pairs = zip(self._columns, other._columns, strict=True)
-        return Forecast(*(np.concatenate(pair) for pair in pairs))
-
-    @property
-    def _columns(self) -> tuple[Floats, ...]:
-        return self.cycles, self.x, self.dynamic_fj, self.leak_fj, self.moved_bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Learned:
     """The trained parts: trees for the ratios to the analytic costs, trees for the size of the
     cycles' log error (None: 1 everywhere), and the conformal factor on it."""
@@ -123,15 +75,18 @@ class CostModel:
         misjudged: tuple[Misjudged, ...] = (),
         shared: bool = False,
         verifier: Verifier | bytes | None = None,
+        provenance: Provenance | None = None,
     ) -> None:
         """``misjudged`` are the groups that it was worst at when it was trained; not stored. ``verifier``
-        is the second stage, which prices bound programs, or its file form."""
+        is the second stage, which prices bound programs, or its file form. ``provenance`` says what it
+        was trained on (None: on nothing, or its file does not say)."""
         self.spec = spec
         self.is_shared = shared
         self.misjudged = misjudged
         self._verifier = verifier
         self._learned = learned
         self.metrics = dict(metrics)
+        self.provenance = provenance
 
     @property
     def kind(self) -> str:
@@ -181,7 +136,8 @@ class CostModel:
         scale = boost_scale(data.x[data.main], held.error, seed)
         learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
         metrics = held.metrics(data) | formula.as_baseline(data)
-        return cls(spec, learned, metrics, held.misjudged(data, WORST))
+        origin = _provenance(data, seed, base)
+        return cls(spec, learned, metrics, held.misjudged(data, WORST), provenance=origin)
 
     @classmethod
     def typical(cls, spec: HardwareSpec) -> CostModel:
@@ -218,7 +174,9 @@ class CostModel:
         scale = boost_scale(judged.x[judged.main], held.error, seed)
         learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
         metrics = held.metrics(judged) | {"machines": float(len(parts))}
-        return cls(parts[0].spec, learned, metrics, held.misjudged(judged, WORST), shared=True)
+        spec, worst = parts[0].spec, held.misjudged(judged, WORST)
+        origin = _provenance(data, seed)
+        return cls(spec, learned, metrics, worst, shared=True, provenance=origin)
 
     @property
     def verifier(self) -> Verifier | None:
@@ -237,7 +195,13 @@ class CostModel:
         figures = {f"verified_{name}": value for name, value in verifier.metrics.items()}
         metrics = {**self.metrics, **figures}
         return CostModel(
-            self.spec, self._learned, metrics, self.misjudged, self.is_shared, verifier
+            self.spec,
+            self._learned,
+            metrics,
+            self.misjudged,
+            self.is_shared,
+            verifier,
+            self.provenance,
         )
 
     @property
@@ -334,21 +298,36 @@ class CostModel:
             self.metrics,
             ratios.unit_costs.tolist(),
             self.is_shared,
+            self.provenance,
         )
 
     @classmethod
     def from_bytes(cls, blob: bytes, spec: HardwareSpec) -> CostModel:
         """Read what ``to_bytes`` wrote. Raises ``StoreError`` for a broken file, another feature
         version or another machine."""
-        parts, factor, metrics, unit_costs = unpack(blob, spec)
-        verifier = parts.pop("verifier", None)
-        trees = {name: Forest.from_bytes(part) for name, part in parts.items()}
-        costs = np.array(unit_costs)
+        file = unpack(blob, spec)
+        verifier = file.parts.pop("verifier", None)
+        trees = {name: Forest.from_bytes(part) for name, part in file.parts.items()}
+        costs = np.array(file.unit_costs)
         is_refined = any(name.startswith("base ") for name in trees)
         base = _ratios(trees, "base ", costs, None) if is_refined else None
         ratios = _ratios(trees, "", costs, base)
-        learned = Learned(ratios, trees.get("scale"), factor)
-        return cls(spec, learned, metrics, shared=is_shared(blob), verifier=verifier)
+        learned = Learned(ratios, trees.get("scale"), file.factor)
+        return cls(
+            spec,
+            learned,
+            file.metrics,
+            shared=is_shared(blob),
+            verifier=verifier,
+            provenance=file.provenance,
+        )
+
+
+def _provenance(data: Dataset, seed: int, base: CostModel | None = None) -> Provenance:
+    """Return where a model trained on ``data`` comes from."""
+    names = analytic_model(data.spec).feature_names
+    refined = "" if base is None else hashlib.sha256(base.to_bytes()).hexdigest()
+    return Provenance(data.fingerprint, feature_hash(names), len(data), seed, refined)
 
 
 def _chosen(contenders: Sequence[tuple[HeldOut, Ratios]], data: Dataset) -> tuple[HeldOut, Ratios]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autotune.cost_model.analysis import analytic_model
+from autotune.cost_model.provenance import Provenance
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec
@@ -27,6 +29,7 @@ def pack(
     metrics: Mapping[str, float],
     unit_costs: Sequence[float] = (),
     shared: bool = False,
+    provenance: Provenance | None = None,
 ) -> bytes:
     """Header length, header, ``parts`` one after the other. A shared model is for every machine with the
     spec's kind of memory."""
@@ -41,6 +44,7 @@ def pack(
             "factor": factor,
             "metrics": dict(metrics),
             "prices": list(unit_costs),
+            "trained_on": None if provenance is None else provenance.plain(),
             "parts": {name: len(raw) for name, raw in parts.items()},
             "sha256": hashlib.sha256(body).hexdigest(),
         }
@@ -48,11 +52,21 @@ def pack(
     return MAGIC + len(header).to_bytes(_LENGTH_BYTES, "little") + header + body
 
 
-def unpack(
-    blob: bytes, spec: HardwareSpec
-) -> tuple[dict[str, bytes], float, dict[str, float], list[float]]:
-    """Parts by name, conformal factor, metrics, unit costs. Raises ``StoreError`` for a file that is broken,
-    of another version, or of another machine."""
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """The content of a file: parts by name, conformal factor, metrics, unit costs, and what it was trained
+    on (None in files of before that was kept)."""
+
+    parts: dict[str, bytes]
+    factor: float
+    metrics: dict[str, float]
+    unit_costs: list[float]
+    provenance: Provenance | None
+
+
+def unpack(blob: bytes, spec: HardwareSpec) -> Unpacked:
+    """Read what ``pack`` wrote. Raises ``StoreError`` for a file that is broken, of another version, or
+    of another machine."""
     header, body = _split(blob)
     retrain = f"run 'autotune calibrate --target {spec.name}' to train a new one"
     names = list(analytic_model(spec).feature_names)
@@ -82,7 +96,28 @@ def unpack(
         parts[name] = body[start : start + length]
         start += length
     unit_costs = [float(cost) for cost in header["prices"]]
-    return parts, float(header["factor"]), dict(header["metrics"]), unit_costs
+    return Unpacked(
+        parts, float(header["factor"]), dict(header["metrics"]), unit_costs, _provenance(header)
+    )
+
+
+def provenance_of(blob: bytes) -> Provenance | None:
+    """Return what a model of any machine was trained on; None where its file does not say, or is none."""
+    try:
+        return _provenance(_split(blob)[0])
+    except StoreError:
+        return None
+
+
+def _provenance(header: Mapping[str, Any]) -> Provenance | None:
+    """Return what a header says of the training set. Raises ``StoreError`` for fields of another version."""
+    plain = header.get("trained_on")
+    try:
+        return None if plain is None else Provenance(**plain)
+    except TypeError:
+        raise StoreError(
+            "cost model: damaged header; run 'autotune calibrate' to train a new one"
+        ) from None
 
 
 def is_shared(blob: bytes) -> bool:

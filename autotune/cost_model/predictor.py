@@ -85,21 +85,25 @@ class Predictor(Displayed):
 
     @classmethod
     def load(
-        cls, source: Target | Path | str = HOST, store: Store | Path | str | None = None
+        cls,
+        source: Target | Path | str = HOST,
+        store: Store | Path | str | None = None,
+        version: str | None = None,
     ) -> Predictor:
         """Load a predictor from the file that ``save`` wrote, or for a target from the store.
 
         A target is a name, a spec file or an open one; the cost model is that of its last
         calibration, else on emulated machines the shipped one. ``store`` is a file or an open store
-        (None: the user's). A saved file needs no store, and no package besides numpy. Raises
-        ``StoreError`` if there is no model, or only one of another version.
+        (None: the user's). ``version`` asks for an older model: the first digits of its SHA-256, or
+        'shipped'. A saved file needs no store, and no package besides numpy. Raises ``StoreError`` if
+        there is no model, or only one of another version.
         """
         if isinstance(source, (str, Path)):
             if is_predictor(Path(source)):
                 return cls(read_predictor(Path(source)), f"{source}: a saved predictor")
-            answer = _answer(load_spec(source), str(source), store)
+            answer = _answer(load_spec(source), str(source), store, version)
         elif hasattr(source, "spec"):
-            answer = _answer(source.spec, source.name, store)
+            answer = _answer(source.spec, source.name, store, version)
         else:
             raise InputError(f"a target is a name, a file or open, not {type(source).__name__}")
         return cls(answer.model, answer.line)
@@ -231,11 +235,13 @@ def _fused(asked: _Asked) -> Group:
     return producer.fuse(consumer, asked.keep)
 
 
-def _answer(spec: HardwareSpec, name: str, place: Store | Path | str | None) -> Answer:
+def _answer(
+    spec: HardwareSpec, name: str, place: Store | Path | str | None, version: str | None
+) -> Answer:
     """Return the model that answers for a machine; ``place`` is a store, open or not."""
     from autotune.store.store import Store  # SQLAlchemy: saved predictors do without
 
     if isinstance(place, Store):
-        return answering_model(place, spec, name)
+        return answering_model(place, spec, name, version)
     with Store.open(place, reading=True) as own:
-        return answering_model(own, spec, name)
+        return answering_model(own, spec, name, version)

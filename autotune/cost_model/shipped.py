@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from autotune.store.records import Record
     from autotune.store.store import Store
 
+SHIPPED = "shipped"
+"""Names the model in the package, as a version of a machine's model."""
 MODELS = Path(__file__).parent / "models"
 """Files of shared models by kind of memory; ``make models`` rebuilds them."""
 
@@ -70,14 +72,19 @@ def _shipped_blob(memory: Memory) -> bytes | None:
     return file.read_bytes() if file.exists() else None
 
 
-def answering_model(store: Store, spec: HardwareSpec, name: str | None = None) -> Answer:
+def answering_model(
+    store: Store, spec: HardwareSpec, name: str | None = None, version: str | None = None
+) -> Answer:
     """Return the newest stored model of a machine that this version reads, else the shipped one.
 
-    ``name`` is the target's as the user spells it (None: the spec's). Raises ``StoreError`` for a machine
-    with neither.
+    ``name`` is the target's as the user spells it (None: the spec's). ``version`` asks for one kept model,
+    by the first digits of its SHA-256, or for the ``SHIPPED`` one. Raises ``StoreError`` for a machine
+    without such a model.
     """
     target = spec.name if name is None else name
     profile = spec.profile_id
+    if version is not None:
+        return Answer(_version_of(store, spec, target, version), target)
     stored = store.load_model(profile, FEATURE_VERSION)
     if stored is not None:
         return Answer(CostModel.from_bytes(stored.blob, spec), target)
@@ -91,3 +98,20 @@ def answering_model(store: Store, spec: HardwareSpec, name: str | None = None) -
         f"no cost model for {target} (hardware profile {profile}); "
         f"run 'autotune calibrate --target {target}' first"
     )
+
+
+def _version_of(store: Store, spec: HardwareSpec, target: str, version: str) -> CostModel:
+    """Return one version of a machine's model. Raises ``StoreError`` if there is none."""
+    if version == SHIPPED:
+        shipped = shipped_model(spec)
+        if shipped is None:
+            raise StoreError(
+                f"{target}: no model ships for machines with {spec.memory.value} memory"
+            )
+        return shipped
+    stored = store.load_model(spec.profile_id, version=version)
+    if stored is None:
+        raise StoreError(
+            f"{target}: no model {version!r}; 'autotune store models --target {target}' lists them"
+        )
+    return CostModel.from_bytes(stored.blob, spec)

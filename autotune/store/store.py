@@ -49,12 +49,13 @@ INSERTED = 10_000
 @dataclass(frozen=True, slots=True)
 class StoredModel:
     """The bytes of a cost model (their SHA-256 was checked), its held-out ``metrics``, the version
-    of its features, and seconds since 1970."""
+    of its features, and seconds since 1970. ``sha256`` names this version of a machine's model."""
 
     blob: bytes
     metrics: Mapping[str, float] = field(hash=False)
     feature_version: int
     created_at: float
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,19 +278,32 @@ class Store:
             connection.execute(MODELS.insert(), row)
             connection.execute(delete(MODELS).where(ours, MODELS.c.id.not_in(kept)))
 
-    def load_model(self, profile_id: str, feature_version: int | None = None) -> StoredModel | None:
+    def load_model(
+        self, profile_id: str, feature_version: int | None = None, version: str | None = None
+    ) -> StoredModel | None:
         """Return the newest model of a machine, or None.
 
-        A ``feature_version`` restricts the choice to models of those features. Raises
-        ``StoreError`` for a damaged model.
+        A ``feature_version`` restricts the choice to models of those features, a ``version`` to one
+        whose ``sha256`` begins with it. Raises ``StoreError`` for a damaged model.
         """
         query = select(MODELS).where(MODELS.c.profile_id == profile_id)
         if feature_version is not None:
             query = query.where(MODELS.c.feature_version == feature_version)
+        if version is not None:
+            query = query.where(MODELS.c.sha256.startswith(version, autoescape=True))
         with self._database.read() as connection:
             row = connection.execute(query.order_by(*NEWEST).limit(1)).one_or_none()
-        if row is None:
-            return None
+        return None if row is None else self._stored(row)
+
+    def models(self, profile_id: str) -> list[StoredModel]:
+        """Return the kept models of a machine, the newest first. Raises ``StoreError`` for a damaged one."""
+        query = select(MODELS).where(MODELS.c.profile_id == profile_id).order_by(*NEWEST)
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+        return [self._stored(row) for row in rows]
+
+    def _stored(self, row: Row[Any]) -> StoredModel:
+        """Return a model from its row. Raises ``StoreError`` if its bytes or metrics are damaged."""
         try:
             if hashlib.sha256(row.blob).hexdigest() != row.sha256:
                 raise ValueError("its SHA-256 does not fit")
@@ -298,10 +312,10 @@ class Store:
                 raise ValueError("its metrics are no object")
         except (TypeError, ValueError) as error:
             raise StoreError(
-                f"{self.path}: the cost model of hardware profile {profile_id} is damaged "
+                f"{self.path}: the cost model of hardware profile {row.profile_id} is damaged "
                 f"({error}); train it again with 'autotune calibrate'"
             ) from None
-        return StoredModel(row.blob, metrics, row.feature_version, row.created_at)
+        return StoredModel(row.blob, metrics, row.feature_version, row.created_at, row.sha256)
 
     def prune_runs(self, profile_id: str, keep: int) -> int:
         """Drop all but the newest ``keep`` measurements of runs; return the number dropped.

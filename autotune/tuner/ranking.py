@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.model import CostModel, Forecast
+from autotune.cost_model.estimate import Forecast
+from autotune.cost_model.model import CostModel
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.schedule.neighbours import neighbours

@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.cost_model import model_file
+from autotune.cost_model import model_file, provenance
 from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.dataset import dataset
 from autotune.cost_model.held_out import HeldOut
 from autotune.cost_model.model import MIN_RECORDS, CostModel
+from autotune.cost_model.model_file import provenance_of
+from autotune.cost_model.provenance import feature_hash
 from autotune.errors import StoreError
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
@@ -82,10 +84,33 @@ def test_a_stored_model_predicts_the_same(model: CostModel) -> None:
     assert again.metrics == model.metrics
 
 
-@pytest.mark.slow
-def test_training_is_reproducible(records: list[Record]) -> None:
+def test_training_is_reproducible_and_the_file_says_on_what(records: list[Record]) -> None:
     first, second = (CostModel.fit(records[:80], SPEC, seed=5) for _ in range(2))
     assert first.to_bytes() == second.to_bytes()
+    assert first.provenance is not None
+    assert first.provenance.measurements == len(dataset(records[:80], SPEC))
+    assert provenance_of(first.to_bytes()) == first.provenance
+    assert CostModel.from_bytes(first.to_bytes(), SPEC).provenance == first.provenance
+
+
+def test_a_fingerprint_tells_training_sets_apart(records: list[Record]) -> None:
+    ours = dataset(records[:40], SPEC).fingerprint
+    others = [
+        dataset(records[:39], SPEC),
+        dataset([*records[1:40], records[0]], SPEC),
+        dataset([*records[:39], replace(records[39], cycles=records[39].cycles + 1)], SPEC),
+        dataset(records[:40], SPEC, [0.5] * 40),
+    ]
+    assert dataset(records[:40], SPEC).fingerprint == ours
+    assert len({ours, *(other.fingerprint for other in others)}) == 5
+
+
+def test_a_feature_hash_knows_names_order_and_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = analytic_model(SPEC).feature_names
+    ours = feature_hash(names)
+    assert feature_hash(names[::-1]) != ours
+    monkeypatch.setattr(provenance, "FEATURE_VERSION", 999)
+    assert feature_hash(names) != ours
 
 
 def test_threads_share_a_model(model: CostModel) -> None:

@@ -7,7 +7,8 @@ from typing import cast
 import numpy as np
 import pytest
 
-from autotune.cost_model.model import CostModel, Estimate, Forecast
+from autotune.cost_model.estimate import Estimate, Forecast
+from autotune.cost_model.model import CostModel
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.cost_model.steps.tiling import Floats
 from autotune.fusion.group import Group

@@ -50,6 +50,14 @@ ExportOption = Annotated[
         "FILE.c and FILE.h, or to FILE.onnx.",
     ),
 ]
+VersionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="ID",
+        help="An older model: its id of 'autotune store models', or 'shipped'. Default: the newest.",
+    ),
+]
 Rows = dict[str, list[dict[str, Any]]]
 """Rows of groups by the name of their partition."""
 
@@ -60,6 +68,7 @@ def predict(
     threads: ThreadsOption = None,
     dim: DimOption = None,
     export: ExportOption = None,
+    version: VersionOption = None,
     replay: ReplayOption = None,
     evaluations: EvaluationsOption = 200,
     seed: SeedOption = 0,
@@ -77,13 +86,17 @@ def predict(
 
     if (model is None) + (export is None) + (replay is None) != 2:
         raise InputError("predict takes a network, --export FILE or --replay FILE, one of them")
+    if version is not None and replay is not None:
+        raise InputError("--model names a cost model of a machine; leave it out with --replay")
     if replay is not None:
         print_replay(replay, evaluations, seed, json)
         return
     if model is not None and target is not None and plugin_target(target) is not None:
+        if version is not None:
+            raise InputError(f"--model is for machines with a spec; leave it out for {target}")
         print_seconds(model, target, dimensions(dim), store, json)
         return
-    predictor = Predictor.load(machine_name(target, threads), store)
+    predictor = Predictor.load(machine_name(target, threads), store, version)
     if export is not None:
         _export(predictor, export)
         return

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from autotune.cli.commands import store_exchange
+from autotune.cli.commands import store_exchange, store_models
 from autotune.cli.console import print_facts, print_json, print_table
 from autotune.cli.options import JsonOption, StoreOption
 
@@ -79,6 +79,7 @@ def prune(
 
 
 store.command("list")(store_exchange.list_machines)
+store.command("models")(store_models.list_models)
 store.command("export")(store_exchange.export)
 store.command("import")(store_exchange.import_)
 store.command("merge")(store_exchange.merge)

@@ -79,7 +79,7 @@ def export(
     from autotune.store.store import Store
 
     with Store.open(place, reading=True) as store:
-        chosen = _profiles(store, targets)
+        chosen = profiles_of(store, targets)
         if out.suffix in FILES:
             figures = _into_file(StoreContents(store), out, chosen)
         else:
@@ -103,7 +103,7 @@ def _into_file(source: Contents, out: Path, chosen: list[str]) -> dict[str, int]
         return {"measurements": merge_into(target, source, chosen).added}
 
 
-def _profiles(store: Store, targets: list[str] | None) -> list[str]:
+def profiles_of(store: Store, targets: list[str] | None) -> list[str]:
     """Return the hardware profiles of machines by name or profile. Raises ``InputError``."""
     from autotune.store.contents import StoreContents, machines_of
 

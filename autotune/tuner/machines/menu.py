@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autotune.cost_model.model import CostModel, Forecast
+from autotune.cost_model.estimate import Forecast
+from autotune.cost_model.model import CostModel
 from autotune.errors import ScheduleError
 from autotune.fusion.analysis import analyse
 from autotune.fusion.equivalence import EquivalenceClasses

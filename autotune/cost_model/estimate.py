@@ -1,0 +1,64 @@
+"""What the cost model says of schedules: cycles with an interval, energy, DRAM bytes.
+
+Made by ``CostModel``, read by search, predictor and reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Cycles of ``n`` schedules and the interval that holds 90 % of measurements, all [n]."""
+
+    cycles: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Everything predicted about ``n`` schedules, all [n]: cycles with their interval,
+    femtojoules, DRAM bytes."""
+
+    cycles: Floats
+    low: Floats
+    high: Floats
+    energy_fj: Floats
+    dram_bytes: Floats
+
+    @property
+    def columns(self) -> Floats:
+        """All five fields as rows [5, n]."""
+        return np.stack([self.cycles, self.low, self.high, self.energy_fj, self.dram_bytes])
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Cycles of ``n`` schedules [n], and what the rest of their ``Estimate`` is found from: features
+    [n, F], femtojoules of actions and of a cycle [n], DRAM bytes that programs ask for [n]."""
+
+    cycles: Floats
+    x: Floats
+    dynamic_fj: Floats
+    leak_fj: Floats
+    moved_bytes: Floats
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Forecast:
+        """The schedules at ``rows``, in that order."""
+        return Forecast(*(column[rows] for column in self._columns))
+
+    def then(self, other: Forecast) -> Forecast:
+        """These schedules, then those of another forecast of the same nest."""
+        pairs = zip(self._columns, other._columns, strict=True)
+        return Forecast(*(np.concatenate(pair) for pair in pairs))
+
+    @property
+    def _columns(self) -> tuple[Floats, ...]:
+        return self.cycles, self.x, self.dynamic_fj, self.leak_fj, self.moved_bytes

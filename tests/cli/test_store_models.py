@@ -1,0 +1,95 @@
+"""Every kept cost model is listed with what it was trained on, and answers when it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotune.cli.main import main
+from autotune.cost_model.provenance import Provenance
+from autotune.cost_model.shipped import shipped_model
+from autotune.cost_model.version import FEATURE_VERSION
+from autotune.store.store import Store, StoredProfile
+from autotune.targets.opening import load_spec
+from autotune.targets.spec import HardwareSpec
+
+Command = Callable[..., Any]
+ERRORS = (0.11, 0.07)
+"""Held-out errors that the two stored models claim, the older one's first."""
+
+
+@pytest.fixture
+def command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Command:
+    """Runs a command with --json; returns its document, and what it said."""
+    monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "home"))
+
+    def run(*arguments: Any, code: int = 0) -> tuple[Any, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_info:
+            main([*map(str, arguments), "--json"])
+        captured = capsys.readouterr()
+        assert int(exit_info.value.code or 0) == code, captured.err
+        return json.loads(captured.out), captured.err
+
+    return run
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A store with two models of ``edge``."""
+    spec: HardwareSpec = load_spec("edge")
+    model = shipped_model(spec)
+    assert model is not None
+    with Store.open(tmp_path / "a.db") as store:
+        store.save_profile(StoredProfile(spec.profile_id, "edge", "{}"))
+        for number, error in enumerate(ERRORS):
+            model.provenance = Provenance(f"{number}" * 64, "f" * 64, 100 + number, 0)
+            model.metrics["mape"] = error
+            store.save_model(spec.profile_id, model.to_bytes(), {"mape": error}, FEATURE_VERSION)
+    return tmp_path / "a.db"
+
+
+def test_kept_models_are_listed_newest_first_with_their_training_sets(
+    command: Command, place: Path
+) -> None:
+    rows, _ = command("store", "models", "--store", place, "--target", "edge")
+    assert [row["metrics"]["mape"] for row in rows] == [*reversed(ERRORS)]
+    assert [row["trained_on"]["fingerprint"][0] for row in rows] == ["1", "0"]
+    assert [row["trained_on"]["measurements"] for row in rows] == [101, 100]
+    assert rows[0]["id"] != rows[1]["id"]
+
+
+def test_an_older_model_and_the_shipped_one_answer_when_asked(
+    command: Command, place: Path
+) -> None:
+    rows, _ = command("store", "models", "--store", place)
+    ask = ("predict", "mlp", "--target", "edge", "--store", place)
+    _, newest = command(*ask)
+    _, older = command(*ask, "--model", rows[1]["id"][:12])
+    _, shipped = command(*ask, "--model", "shipped")
+    assert "mean error 7.0%" in newest
+    assert "mean error 11.0%" in older
+    assert "mean error 7.0%" not in shipped and "mean error 11.0%" not in shipped
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("predict", "mlp", "--target", "edge", "--model", "abc"), "no model 'abc'"),
+        (("predict", "mlp", "--target", "edge", "--model", "%"), "no model '%'"),
+        (("predict", "--replay", "x.json", "--model", "abc"), "leave it out"),
+        (("store", "models", "--target", "moon"), "no machine 'moon'"),
+    ],
+)
+def test_a_wrong_model_is_one_line(
+    words: tuple[str, ...], told: str, command: Command, place: Path
+) -> None:
+    error, _ = command(*words, "--store", place, code=2)
+    assert told in error["error"]
+    assert "\n" not in error["error"]
