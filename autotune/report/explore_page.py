@@ -46,11 +46,11 @@ def exploration_page(result: ExploreResult, command: Sequence[str]) -> str:
 
 def lead(result: ExploreResult) -> str:
     """Return in two sentences what was looked at."""
-    budget = result.space.budget
+    budget, searched = result.space.budget, sum(one.searched for one in result.confirmed)
     return (
         f"The model priced {len(result.priced)} machines of at most {budget.area_mm2:,.3g} mm² and "
-        f"{budget.watts:,.3g} W at their peak; the emulator confirmed {len(result.confirmed)}, of which "
-        f"{len(result.front)} are the front. Predicted times were off by {result.prediction_error:.1%} in "
+        f"{budget.watts:,.3g} W at their peak; the emulator ran {len(result.confirmed)}, of which "
+        f"{searched} by the plans of a search; {len(result.front)} are the front. Predicted times were off by {result.prediction_error:.1%} in "
         "the mean."
     )
 

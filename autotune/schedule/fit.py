@@ -7,8 +7,8 @@ import math
 from autotune.fusion.nest import ADDRESS_LOOPS, Buffer, MovingOperand, Nest, Rejection, buffer_sizes
 from autotune.schedule.schedule import NestSchedule, Schedule
 
-MAX_RUNS = 1 << 32
-"""Runs of a loop's body in a program: of more, which would take minutes, cycles may overflow counters."""
+MAX_RUNS = 1 << 26
+"""Runs of a loop's body in a program. More would take minutes, and counters of the largest array may overflow."""
 
 
 def trips(nest: Nest, schedule: NestSchedule, dim: int) -> int:

@@ -16,6 +16,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.isa.tile import MAX_TERMS
+from autotune.kernels.emulator.engine import Loaded
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.counts import expressible
@@ -79,6 +80,20 @@ def test_a_schedule_that_would_run_for_minutes_is_refused() -> None:
     table = enumerate_nest(nest, SPEC.scratchpad_elements, 1, 4096, np.random.default_rng(0))
     rows = [Schedule((table.row(i),)) for i in range(len(table))]
     assert all(check((nest,), row, SPEC.scratchpad_elements, 1) is None for row in rows)
+
+
+def test_the_largest_array_counts_all_runs_of_a_legal_schedule() -> None:
+    """Found by drawing: an attention of 1 500 keys, tile by tile of one number, on 256×256 cells."""
+    b, machine = GraphBuilder("attention"), load_spec("tpuv1-like")
+    scores = b.add(K.SOFTMAX, b.input("s", (1, 6, 1500, 1500)), axis=3)
+    graph = b.build(outputs=[b.add(K.MATMUL, scores, b.input("v", (1, 6, 1500, 64)))])
+    group, nest = nest_of(graph)
+    ones = Schedule((NestSchedule((1, 6, 1, 1), (2, 3, 0, 1), (1,)),))
+    rejection = check((nest,), ones, machine.scratchpad_elements, 1)
+    assert rejection is not None and "loops: 144000000 runs" in rejection.reason
+    twos = Schedule((NestSchedule((1, 6, 2, 2), (2, 3, 0, 1), (1,)),))
+    assert check((nest,), twos, machine.scratchpad_elements, 1) is None
+    assert Loaded(lower(group, twos, machine), machine)
 
 
 @pytest.mark.parametrize("graph", [turned(), squared()])

@@ -1,45 +1,57 @@
-"""Confirmation of a plan: the emulator runs every group of it once, and the counts become figures."""
+"""Confirmation of a plan: the emulator runs every group of it, and the counts become figures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from autotune.errors import ScheduleError
+from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
-from autotune.measure.measurement import Failed
+from autotune.measure.measurement import Failed, Measurement
 from autotune.measure.runner import Workers, measure
 from autotune.schedule.candidate import Candidate
+from autotune.schedule.schedule import Schedule
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.protocol import Execution
 from autotune.targets.spec import HardwareSpec
-from autotune.tuner.choice import Choice
 from autotune.tuner.machines.figures import COUNTED, PARTS, NetworkFigures
 
 
 def confirm(
     graph: Graph,
-    choices: Sequence[Choice],
+    groups: Sequence[tuple[Group, Sequence[Schedule]]],
     spec: HardwareSpec,
     predicted_cycles: float,
     workers: Workers = None,
 ) -> NetworkFigures:
-    """Run the groups of a plan on the emulated machine; return what they take together.
+    """Run the groups of a plan on the emulated machine, each by its fastest schedule of those given; return
+    what they take together.
 
-    Equal candidates run once. Raises ``ScheduleError`` for a group that cannot run.
+    Groups of views have no schedule. Equal candidates run once. Raises ``ScheduleError`` for a group of
+    which no candidate runs.
     """
-    candidates = [
-        Candidate(choice.group, choice.schedule, graph.name)
-        for choice in choices
-        if choice.schedule is not None
+    wanted = [
+        [Candidate(group, schedule, graph.name) for schedule in schedules]
+        for group, schedules in groups
+        if schedules
     ]
-    distinct = {candidate.key: candidate for candidate in candidates}
-    executions: dict[tuple[str, str], Execution] = {}
-    for result in measure(EmulatorTarget(spec), distinct.values(), workers):
-        if isinstance(result, Failed):
-            raise ScheduleError(f"{graph.name} on {spec.name}: {result.reason}")
-        executions[result.candidate.key] = result.execution
-    runs = [executions[candidate.key] for candidate in candidates]
-    return _figures(graph, len(choices), runs, spec, predicted_cycles)
+    distinct = {candidate.key: candidate for group in wanted for candidate in group}
+    results = {
+        result.candidate.key: result
+        for result in measure(EmulatorTarget(spec), distinct.values(), workers)
+    }
+    runs = [
+        _fastest([results[candidate.key] for candidate in group], graph, spec) for group in wanted
+    ]
+    return _figures(graph, len(groups), runs, spec, predicted_cycles)
+
+
+def _fastest(results: Sequence[Measurement], graph: Graph, spec: HardwareSpec) -> Execution:
+    runs = [result.execution for result in results if not isinstance(result, Failed)]
+    if not runs:
+        failed = next(result for result in results if isinstance(result, Failed))
+        raise ScheduleError(f"{graph.name} on {spec.name}: {failed.reason}")
+    return min(runs, key=lambda run: run.cycles)
 
 
 def _figures(

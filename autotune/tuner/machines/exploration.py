@@ -1,7 +1,8 @@
 """Exploration: which machine within a budget runs networks fast, with little energy, on little area.
 
 The way of the data: anchors → menus of networks → the model prices machines in bulk, proposed by Optuna →
-the emulator confirms the front → what the next doubling of each resource would buy.
+the emulator runs the model's plans on those near the front → a search on the best of them → what the next
+doubling of each resource would buy.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from autotune.arguments import integer_of, seconds_of
 from autotune.errors import InputError
 from autotune.graph.graph import Graph
 from autotune.store.store import Store
+from autotune.tuner.machines.counting import count, fastest_plans
 from autotune.tuner.machines.explored import (
+    Costs,
     Doubling,
     Explored,
     ExploreResult,
@@ -35,17 +38,19 @@ from autotune.tuner.progress import Progress, silent
 DEFAULT_EVALUATIONS = 200
 """Machines that the model prices."""
 DEFAULT_CONFIRMED = 12
-"""Machines that the emulator confirms at most."""
+"""Machines that are searched at most."""
+COUNTED = 8
+"""Machines whose plans by the model the emulator runs, for each that is searched."""
 TOLERANCE = 0.05
 """Share by which predictions may err: machines so much dearer than the front are near it."""
-EXPLORE_STAGES: Mapping[str, float] = {"menus": 0.25, "price": 0.35, "confirm": 0.40}
+EXPLORE_STAGES: Mapping[str, float] = {"menus": 0.2, "price": 0.3, "count": 0.15, "confirm": 0.35}
 """Phases of an exploration with their shares of its time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExploreOptions:
     """``evaluations`` bounds the machines that the model prices, ``seconds`` the time for it (None: no
-    limit), ``confirmed`` the machines of the front that the emulator confirms. Without ``doublings`` the
+    limit), ``confirmed`` the machines of the front that are searched. Without ``doublings`` the
     fastest of them is left as it is."""
 
     evaluations: int = DEFAULT_EVALUATIONS
@@ -85,11 +90,11 @@ class Exploration:
                 f"{self.space.budget.watts:.3g} W runs all networks; raise the budget or add values"
             )
         priced_seconds = self.clock() - begin
-        confirmed = self._confirmed(priced)
+        confirmed = self._searched(self._counted(priced))
         base = self._confirm(self.space.base_design)
-        known = {one.design.spec.profile_id for one in confirmed}
-        if base.costs is not None and self._may_choose(base.design, known):
-            confirmed.append(base)
+        if base.costs is not None and self._may_choose(base.design):
+            others = (one for one in confirmed if one.design.spec != base.design.spec)
+            confirmed = [*others, base]
         front = front_of(confirmed)
         doublings = tuple(self._doublings(front[0])) if self.options.doublings and front else ()
         return ExploreResult(
@@ -137,32 +142,42 @@ class Exploration:
                 break
         return [one for one in found.values() if one.costs is not None]
 
-    def _confirmed(self, priced: Sequence[Priced]) -> list[Explored]:
-        """Confirm the predicted front, and then what is near it."""
-        chosen = near_front(priced, self.options.confirmed)
+    def _counted(self, priced: Sequence[Priced]) -> list[Explored]:
+        """Let the emulator run the model's plans on the predicted front, and then on what is near it."""
+        chosen = near_front(priced, COUNTED * self.options.confirmed)
         found = []
         for number, one in enumerate(chosen):
-            self.progress("confirm", number, len(chosen) + len(DOUBLINGS))
-            made = self._confirm(one.design, one)
+            self.progress("count", number, len(chosen))
+            made = count(one, self.graphs, self.options.point.workers)
             if made.costs is not None:
                 found.append(made)
         return found
 
-    def _may_choose(self, base: Design, known: set[str]) -> bool:
-        """Return True if the base is a machine of the space that is not ``known`` yet."""
-        own = {
-            key: value_of(base, key) in parameter.values
+    def _searched(self, counted: Sequence[Explored]) -> list[Explored]:
+        """Search the machines of the counted front, spread over it; keep the others as they are counted."""
+        left = {one.design.spec.profile_id: one for one in counted}
+        chosen = spread_front(counted, self.options.confirmed)
+        for number, one in enumerate(chosen):
+            self.progress("confirm", number, len(chosen) + len(DOUBLINGS))
+            made = self._confirm(one.design, one.predicted)
+            if made.costs is not None:
+                left[one.design.spec.profile_id] = fastest_plans(made, one)
+        return list(left.values())
+
+    def _may_choose(self, base: Design) -> bool:
+        """Return True if the base is a machine of the space."""
+        own = (
+            value_of(base, key) in parameter.values
             for parameter in self.space.parameters
             for key in parameter.keys
-        }
-        return all(own.values()) and base.spec.profile_id not in known and self.space.allows(base)
+        )
+        return all(own) and self.space.allows(base)
 
-    def _confirm(self, design: Design, priced: Priced | None = None) -> Explored:
+    def _confirm(self, design: Design, predicted: Costs | None = None) -> Explored:
         outcomes = tuple(
             searched(graph, design.spec, self.options.point, self.store, silent)
             for graph in self.graphs
         )
-        predicted = None if priced is None else priced.costs
         return Explored(design, MachinePoint(design.settings, design.spec, outcomes), predicted)
 
     def _doublings(self, best: Explored) -> Iterator[Doubling]:
@@ -199,6 +214,15 @@ def near_front(priced: Sequence[Priced], most: int) -> list[Priced]:
     ][:most]
 
 
+def spread_front(counted: Sequence[Explored], most: int) -> list[Explored]:
+    """Return at most ``most`` machines of the counted front, spread over it."""
+    front = front_of(counted)
+    if not front:
+        return []
+    logs = np.log([one.costs for one in front if one.costs is not None])
+    return [front[i] for i in _spread(logs, list(range(len(front))), [], most)]
+
+
 def _spread(
     logs: npt.NDArray[np.float64], candidates: list[int], taken: Sequence[int], most: int
 ) -> list[int]:
@@ -225,4 +249,5 @@ def price(design: Design, menus: Sequence[Menu]) -> Priced:
         design,
         geometric_mean(one.cycles / design.spec.clock_hz for one in known),
         geometric_mean(one.energy_fj * 1e-15 for one in known),
+        tuple(known),
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autotune.display import Card, Displayed
 from autotune.targets.settings import spelled_value
 from autotune.tuner.machines.figures import MachinePoint, geometric_mean
+from autotune.tuner.machines.menu import Estimate
 from autotune.tuner.machines.space import DOUBLINGS, Design, Space
 
 Costs = tuple[float, float, float]
@@ -21,11 +22,12 @@ COLUMNS = ("ms", "speed-up", "energy µJ", "mm²", "peak W", "DRAM MB", "array u
 @dataclass(frozen=True, slots=True)
 class Priced:
     """A machine with the seconds and joules that the model expects of a run, geometric means over the
-    networks; None where a network does not fit."""
+    networks; None where a network does not fit. ``plans`` are the plans that cost so, by network."""
 
     design: Design
     seconds: float | None
     joules: float | None
+    plans: tuple[Estimate, ...] = field(default=(), repr=False)
 
     @property
     def costs(self) -> Costs | None:
@@ -37,11 +39,15 @@ class Priced:
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """A machine that the emulator confirmed; ``predicted`` is what the model expected of it."""
+    """A machine that the emulator confirmed; ``predicted`` is what the model expected of it.
+
+    Where ``searched`` is False the emulator ran the model's plan, else the plan of a search.
+    """
 
     design: Design
     point: MachinePoint
     predicted: Costs | None = None
+    searched: bool = True
 
     @property
     def costs(self) -> Costs | None:

@@ -32,12 +32,17 @@ def non_dominated(points: Points, tolerance: float = 0.0) -> tuple[int, ...]:
 def distance(front: Points, reference: Points) -> float:
     """Return by which share the worst served point of ``reference`` is dearer in ``front``.
 
-    This is the multiplicative epsilon indicator (Zitzler et al., IEEE TEC 7(2), 2003) minus one: every
-    point of ``reference`` has one in ``front`` that is at most so much dearer in any figure.
+    This is the multiplicative epsilon indicator (Zitzler et al., IEEE TEC 7(2), 2003) minus one.
     """
+    return max(distances(front, reference))
+
+
+def distances(front: Points, reference: Points) -> list[float]:
+    """Return by which share each point of ``reference`` is dearer in ``front``: there some point is at most
+    so much dearer in any figure."""
     ours = np.asarray(front, dtype=np.float64)
-    ratios = [float((ours / np.asarray(point)).max(axis=1).min()) for point in reference]
-    return max(0.0, max(ratios) - 1.0)
+    ratios = (float((ours / np.asarray(point)).max(axis=1).min()) for point in reference)
+    return [max(0.0, ratio - 1.0) for ratio in ratios]
 
 
 def hypervolume(points: Points, corner: Sequence[float]) -> float:

@@ -23,7 +23,7 @@ from autotune.fusion.partition import Names, Partition
 from autotune.graph.graph import Graph
 from autotune.schedule.bulk_fit import legal_rows
 from autotune.schedule.neighbours import neighbours
-from autotune.schedule.schedule import NestSchedule
+from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_on
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
@@ -36,27 +36,41 @@ from autotune.tuner.problem import FusionProblem
 from autotune.tuner.progress import Progress
 from autotune.tuner.ranking import Effort, Ranked, Ranking
 
-LIGHT = Effort(enumerated=128, predicted=128, rounds=1, refined=4, verified=0)
-"""Effort of ranking on an anchor: half of a search's."""
+LIGHT = Effort(enumerated=2048, predicted=256, rounds=1, refined=24, verified=0)
+"""Effort of ranking on an anchor: that of a search's partitions, without a second stage."""
 LISTED = 16
 """Schedules of a group that an anchor puts on the menu."""
-FRESH = 64
+FRESH = 1024
 """Schedules that are enumerated for the machine itself, beside those of the menu."""
-REFINED = 4
+REFINED = 16
 """Best schedules whose neighbours are priced too."""
+OFFERED = 4
+"""Best schedules of a group that the emulator may choose from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What the model expects of a group: cycles and femtojoules of its best schedule. ``schedules`` has at
+    most ``OFFERED``, best first; it is empty for views."""
+
+    cycles: float
+    energy_fj: float
+    schedules: tuple[Schedule, ...]
+
+
+NOTHING = Price(0.0, 0.0, ())
+"""Price of a group of views."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the model expects of one run of a network: cycles, femtojoules, and the groups that cost so."""
+    """What the model expects of one run of a network: cycles, femtojoules, and the groups that cost so,
+    each with its best schedules."""
 
     cycles: float
     energy_fj: float
     groups: tuple[Names, ...]
-
-
-Price = tuple[float, float]
-"""Cycles and femtojoules of a group."""
+    schedules: tuple[tuple[Schedule, ...], ...]
 
 
 class AnchorCosts:
@@ -124,8 +138,12 @@ class Menu:
         if not plans:
             return None
         groups = _joined(self.graph, plans, prices)
-        cycles, energy = (sum(prices[n][i] for n in groups) for i in range(2))
-        return Estimate(cycles, energy, groups)
+        return Estimate(
+            cycles=sum(prices[n].cycles for n in groups),
+            energy_fj=sum(prices[n].energy_fj for n in groups),
+            groups=groups,
+            schedules=tuple(prices[n].schedules for n in groups),
+        )
 
     def _prices(
         self, names: Iterable[Names], model: CostModel, spec: HardwareSpec
@@ -136,7 +154,7 @@ class Menu:
         for group_names in names:
             group = Group.from_graph(self.graph, group_names)
             if group.is_view:
-                prices[group_names] = (0.0, 0.0)
+                prices[group_names] = NOTHING
                 continue
             key = self.classes.representative(group).key
             if key not in known:
@@ -148,15 +166,20 @@ class Menu:
 
     def _price(self, key: str, model: CostModel, spec: HardwareSpec) -> Price | None:
         cycles = energy_fj = 0.0
+        offers: list[list[NestSchedule]] = []
         for number, (nest, listed) in enumerate(self.schedules.get(key, ())):
             fits = legal_rows(nest, listed, spec.tile_elements, spec.cores)
-            table = _together(listed.take(fits), self._enumerated(key, number, nest, spec))
+            table = listed.take(fits).then(self._enumerated(key, number, nest, spec))
             if not len(table):
                 return None
-            best = _best(model, nest, table, spec)
-            cycles += float(best.cycles[0])
-            energy_fj += float(model.energy(best)[0])
-        return (cycles, energy_fj) if cycles else None
+            best, forecast = _best(model, nest, table, spec)
+            cycles += float(forecast.cycles[0])
+            energy_fj += float(model.energy(forecast)[0])
+            offers.append([best.row(n) for n in range(len(best))])
+        if not cycles:
+            return None
+        schedules = (Schedule(nests) for nests in zip(*offers, strict=False))
+        return Price(cycles, energy_fj, tuple(schedules))
 
     def _enumerated(self, key: str, number: int, nest: Nest, spec: HardwareSpec) -> ScheduleTable:
         """Return schedules that fill the machine's own scratchpad and cores."""
@@ -227,19 +250,11 @@ def _table(nest: Nest, schedules: Sequence[NestSchedule]) -> ScheduleTable:
     return ScheduleTable.of(nest, list(dict.fromkeys(schedules)))
 
 
-def _together(first: ScheduleTable, second: ScheduleTable) -> ScheduleTable:
-    """Return the rows of two tables of a nest."""
-    if not len(first) or not len(second):
-        return first if len(first) else second
-    pairs = (
-        (getattr(first, name), getattr(second, name))
-        for name in ("tile", "order", "k_tile", "buffers", "cores", "im2col")
-    )
-    return ScheduleTable(*(np.concatenate(pair) for pair in pairs))
-
-
-def _best(model: CostModel, nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> Forecast:
-    """Return the forecast of the best schedule of a table, and of the neighbours of its best ones."""
+def _best(
+    model: CostModel, nest: Nest, table: ScheduleTable, spec: HardwareSpec
+) -> tuple[ScheduleTable, Forecast]:
+    """Return the ``OFFERED`` best schedules of a table and of the neighbours of its best ones, with the
+    forecast of each, best first."""
     forecast = model.forecast(nest, table)
     refined = table.take(np.argsort(forecast.cycles, kind="stable")[:REFINED])
     near = neighbours(
@@ -252,15 +267,17 @@ def _best(model: CostModel, nest: Nest, table: ScheduleTable, spec: HardwareSpec
         im2col=True,
     )
     if len(near):
-        forecast = forecast.then(model.forecast(nest, near))
-    return forecast.take(np.array([int(np.argmin(forecast.cycles))]))
+        table, forecast = table.then(near), forecast.then(model.forecast(nest, near))
+    _, distinct = np.unique(table.identities, return_index=True)
+    best = distinct[np.argsort(forecast.cycles[distinct], kind="stable")[:OFFERED]]
+    return table.take(best), forecast.take(best)
 
 
 def _joined(
     graph: Graph, plans: Sequence[Sequence[Names]], prices: Mapping[Names, Price]
 ) -> tuple[Names, ...]:
     """Return the cheapest mix of plans: parts between borders that plans share come from any of them."""
-    best = min(plans, key=lambda groups: sum(prices[n][0] for n in groups))
+    best = min(plans, key=lambda groups: sum(prices[n].cycles for n in groups))
     for other in plans:
         best = _mixed(best, other, prices)
     return Partition.of(graph, best).groups
@@ -287,6 +304,7 @@ def _mixed(
     for group in second:
         blocks[root(home[group[0]])][1].append(group)
     chosen = (
-        min(pair, key=lambda groups: sum(prices[n][0] for n in groups)) for pair in blocks.values()
+        min(pair, key=lambda groups: sum(prices[n].cycles for n in groups))
+        for pair in blocks.values()
     )
     return tuple(group for groups in chosen for group in groups)

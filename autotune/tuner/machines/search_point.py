@@ -20,7 +20,6 @@ from autotune.measure.runner import Workers
 from autotune.store.store import Store
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec
-from autotune.tuner.choice import Choice
 from autotune.tuner.fusion import search
 from autotune.tuner.machines.confirmation import confirm
 from autotune.tuner.machines.figures import NetworkFigures, Outcome, Unfit
@@ -99,8 +98,8 @@ def _searched(
         found = search(graph, target, model_of(spec), wanted, progress=progress, known=known)
         store.add(found.records)
         groups = found.found.groups
-        choices = [Choice(one.group, one.schedule) for one in groups]
-        return confirm(graph, choices, spec, found.found.predicted_cycles, options.workers)
+        chosen = [(one.group, () if one.schedule is None else (one.schedule,)) for one in groups]
+        return confirm(graph, chosen, spec, found.found.predicted_cycles, options.workers)
     except ScheduleError as error:
         return Unfit(graph.name, str(error))
 

@@ -36,7 +36,7 @@ GRID = (
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> ExploreResult:
     point = PointOptions(measure=32, workers=1, folder=tmp_path_factory.mktemp("points"))
-    options = ExploreOptions(evaluations=8, confirmed=3, point=point)
+    options = ExploreOptions(evaluations=8, confirmed=1, point=point)
     space = Space.around(EDGE, map(Setting.parse, GRID), read_components())
     with Store.memory() as store:
         return Exploration(space, [residual(1)], options, store).run()
@@ -54,6 +54,18 @@ def test_every_machine_is_priced_and_the_confirmed_front_beats_itself_nowhere(
 
 def test_prices_are_near_what_the_emulator_counts(result: ExploreResult) -> None:
     assert 0 < result.prediction_error < 0.25
+
+
+def test_machines_beyond_those_searched_are_counted_by_the_models_plans(
+    result: ExploreResult,
+) -> None:
+    by_plan = [one for one in result.confirmed if not one.searched]
+    assert by_plan and len(result.confirmed) <= len(result.priced)
+    searched = [one for one in result.confirmed if one.searched]
+    assert all(one.point.figures for one in (*by_plan, *searched))
+    assert f"of which {len(searched)} by the plans of a search" in exploration_page(
+        result, ["autotune", "explore"]
+    )
 
 
 def test_the_next_doubling_of_each_resource_is_told(result: ExploreResult) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from autotune.errors import InputError
 from autotune.graph.graph import Graph
 from autotune.report.machines_page import sweep_page
+from autotune.schedule.schedule import Schedule
 from autotune.store.store import Store
 from autotune.targets.opening import load_spec
 from autotune.targets.settings import Setting
@@ -93,9 +95,21 @@ def test_a_network_that_does_not_fit_is_a_row_with_its_reason() -> None:
     assert "does not fit" in sweep_page(result, ["autotune", "sweep"])
 
 
+def test_the_fastest_of_the_given_schedules_counts() -> None:
+    graph = residual(2)
+    one = heuristic_choices(graph, EDGE)[0]
+    assert one.schedule is not None
+    slow = Schedule(tuple(replace(nest, tile=(1,) * len(nest.tile)) for nest in one.schedule.nests))
+    pairs = ([slow], [one.schedule], [slow, one.schedule])
+    worst, best, both = (confirm(graph, [(one.group, p)], EDGE, 1.0, workers=1) for p in pairs)
+    assert both == best and worst.cycles > best.cycles
+
+
 def test_confirmed_figures_are_sums_over_the_groups_of_a_plan() -> None:
     graph = residual(2)
-    choices = heuristic_choices(graph, EDGE)
+    choices = [
+        (one.group, [one.schedule]) for one in heuristic_choices(graph, EDGE) if one.schedule
+    ]
     whole = confirm(graph, choices, EDGE, 1.0, workers=1)
     parts = [confirm(graph, [choice], EDGE, 1.0, workers=1) for choice in choices]
     assert whole.cycles == sum(part.cycles for part in parts)
