@@ -20,6 +20,11 @@ from autotune.targets.native.codegen.gemm.blocking import (
 )
 from autotune.targets.native.codegen.gemm.blocks import step_blocks
 from autotune.targets.native.codegen.gemm.loops import Loops, loops_of, packed
+from autotune.targets.native.codegen.gemm.narrow_shape import (
+    NarrowShape,
+    narrow_blocking,
+    narrow_loops,
+)
 from autotune.targets.native.codegen.gemm.packing import packed_width
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.panels import goes_in_blocks
@@ -61,6 +66,8 @@ def kernel_work(recipe: Recipe) -> Work:
     match recipe.constants:
         case GemmShape() as shape:
             return _product(shape, isa)
+        case NarrowShape() as narrow:
+            return _narrow_product(narrow, isa)
         case PanelCopy() as copy:
             dense = copy.lanes[1] == 1
             name = "panels_dense" if dense else "panels_across"
@@ -85,8 +92,35 @@ def _product(shape: GemmShape, isa: VectorIsa) -> Work:
     local = shape.panel is None and width is not None
     blocking = best_blocking(loops, isa, width, outside=False if local else None)
     outer, rows = loops.outer.size, loops.row1.size * loops.row0.size
-    found = Work(products=1)
     blocks = len(_blocks(shape, loops, blocking))
+    found = _tiled(shape, loops, blocking, isa, blocks)
+    if width is None and source.vector.lanes != 1 and source.vector.size > 1:
+        found["product_gathers"] += found["product_steps"] * isa.lanes
+    if local:
+        dense = source.vector.lanes == 1
+        across = any(k.lanes == 1 for k in source.reductions[-1:])
+        name = "packed_dense" if dense else "packed_across" if across else "packed_gather"
+        found[name] += outer * source.depth * -(-source.vector.size // isa.lanes) * isa.lanes
+    if blocks > 1 or goes_in_blocks(shape, loops, blocking.width):
+        found["product_blocked"] += rows * loops.depth
+    return found
+
+
+def _narrow_product(shape: NarrowShape, isa: VectorIsa) -> Work:
+    """Return the counts of a product of bytes: a group of its reduction is a step, and pairs take a
+    second instruction to be added."""
+    loops, _ = narrow_loops(shape, isa)
+    blocking = narrow_blocking(shape, loops, isa, shape.product.panel)
+    found = _tiled(shape.product, loops, blocking, isa, 1)
+    if isa.dot.group == 2:
+        found["product_fmas"] *= 2
+    return found
+
+
+def _tiled(shape: GemmShape, loops: Loops, blocking: Blocking, isa: VectorIsa, blocks: int) -> Work:
+    """Return the counts of a product's register tiles and of what becomes of their sums."""
+    outer, rows = loops.outer.size, loops.row1.size * loops.row0.size
+    found = Work(products=1)
     for steps, tiles, tile_rows, vectors in _tiles(loops, blocking):
         count = tiles * outer
         sums = tile_rows * vectors
@@ -112,15 +146,6 @@ def _product(shape: GemmShape, isa: VectorIsa) -> Work:
         found["product_functions"] += ends
     if loops.vector.c != 1 and loops.vector.size > 1:
         found["product_strided_ends"] += outer * rows * loops.vector.size
-    if width is None and source.vector.lanes != 1 and source.vector.size > 1:
-        found["product_gathers"] += found["product_steps"] * isa.lanes
-    if local:
-        dense = source.vector.lanes == 1
-        across = any(k.lanes == 1 for k in source.reductions[-1:])
-        name = "packed_dense" if dense else "packed_across" if across else "packed_gather"
-        found[name] += outer * source.depth * -(-source.vector.size // isa.lanes) * isa.lanes
-    if blocks > 1 or goes_in_blocks(shape, loops, blocking.width):
-        found["product_blocked"] += rows * loops.depth
     return found
 
 

@@ -25,6 +25,7 @@ from autotune.targets.native.analysis.tree import Body, Leaf, Node, leaves
 from autotune.targets.native.binding.call import Call, Operand, Space
 from autotune.targets.native.binding.tasks import Part
 from autotune.targets.native.binding.words import WORD_OPERANDS
+from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.shape import GemmShape
 from autotune.targets.native.codegen.kernel_spec import Recipe
@@ -235,6 +236,11 @@ def _rectangles(call: Call, leaf: Leaf) -> list[tuple[Dims, Operand, bool]]:
                 (_product_dims(shape, name, call), operand, name == "c")
                 for name, operand in zip(shape.operands, operands, strict=True)
             ]
+        case NarrowShape() as narrow:
+            return [
+                (_narrow_dims(narrow.product, name, call), operand, name == "c")
+                for name, operand in zip(narrow.product.operands, operands, strict=True)
+            ]
         case PanelCopy() as copy:
             return [
                 ([copy.lanes, *copy.depths], operands[0], False),
@@ -288,6 +294,15 @@ def _decoded_rectangles(call: Call, leaf: Leaf) -> list[tuple[Dims, Operand, boo
         elements = prod(n for n, _ in dims)
         found.append(([(elements, 1)], call.operands[1 + len(names)], not written))
     return found
+
+
+def _narrow_dims(shape: GemmShape, name: str, call: Call) -> Dims:
+    """Return the words of an operand of a product of bytes."""
+    dims = _product_dims(shape, name, call)
+    if name not in ("a", "b") or call.operands[shape.operands.index(name)].space is Space.POOL:
+        return dims
+    words = ELEMENT_BYTES
+    return [(-(-n // words), 1) if step == 1 else (n, step // words) for n, step in dims]
 
 
 def _product_dims(shape: GemmShape, name: str, call: Call) -> Dims:
@@ -348,7 +363,7 @@ def _traffic_kind(call: Call) -> str:
     if not isinstance(call.kernel, Recipe):
         return "copy"
     match call.kernel.constants:
-        case GemmShape():
+        case GemmShape() | NarrowShape():
             return "product"
         case PanelCopy():
             return "copy"

@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from autotune.isa.tile import row_major
 from autotune.targets.native.analysis.affine import Affine
+from autotune.targets.protocol import Array
 
 if TYPE_CHECKING:
     from autotune.targets.native.analysis.tree import Leaf
@@ -61,7 +62,7 @@ class Packed:
         """Fill ``target``, ``elements`` floats, from the tensor's array, however it lies in memory:
         one that was transposed is read where it is."""
         axes = [(n, s) for _, n, s in self.moves] + [*self.depths, self.lanes]
-        view = _walked(tensor, self.first, axes)
+        view = walked(tensor, self.first, axes)
         loops, extent = len(self.moves), self.lanes[0]
         full, rest = divmod(extent, self.width)
         shape = (*view.shape[:loops], -1, *view.shape[loops:-1], self.width)
@@ -73,20 +74,20 @@ class Packed:
             panels[..., full, rest:] = 0
 
 
-def _walked(tensor: Floats, first: int, axes: Sequence[tuple[int, int]]) -> Floats:
+def walked(tensor: Array, first: int, axes: Sequence[tuple[int, int]]) -> Array:
     """The view [extent, …] of a tensor that begins at element ``first`` in C order and walks by
     (extent, step) in C order."""
     start = np.unravel_index(first, tensor.shape)
     strides = _byte_strides(tensor, [int(i) for i in start], axes)
     if strides is None:
         tensor = np.ascontiguousarray(tensor)
-        strides = [4 * step for _, step in axes]
+        strides = [tensor.itemsize * step for _, step in axes]
     begin = tensor[tuple(slice(int(i), None) for i in start)]
     return as_strided(begin, [n for n, _ in axes], strides, writeable=False)
 
 
 def _byte_strides(
-    tensor: Floats, reached: list[int], axes: Sequence[tuple[int, int]]
+    tensor: Array, reached: list[int], axes: Sequence[tuple[int, int]]
 ) -> list[int] | None:
     """The steps of a walk in an array as it lies in memory: each one along a single axis, which
     all together never leave (``reached`` is where the walk begins). None if one does not."""

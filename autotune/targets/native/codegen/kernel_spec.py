@@ -9,7 +9,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import assert_never
 
-from autotune.isa import access, functions, notation
+from autotune.isa import access, formats, functions, notation
+from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy, panel_copy
 from autotune.targets.native.codegen.gemm.shape import GemmShape
 from autotune.targets.native.codegen.rows.reduction import Reduction, reduction
@@ -20,9 +21,9 @@ from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.cpu import vector_isa
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
-TABLES = (functions, notation, access, vector_isa)
+TABLES = (functions, notation, access, formats, vector_isa)
 """Modules outside of this package that generators take constants from."""
-Constants = GemmShape | PanelCopy | VectorRun | RowRun | Reduction | TileTransform
+Constants = GemmShape | NarrowShape | PanelCopy | VectorRun | RowRun | Reduction | TileTransform
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,10 @@ class Recipe:
                 from autotune.targets.native.codegen.gemm.gemm import gemm
 
                 return gemm(self.constants, self.isa)
+            case NarrowShape():
+                from autotune.targets.native.codegen.gemm.narrow_gemm import narrow_gemm
+
+                return narrow_gemm(self.constants, self.isa)
             case PanelCopy():
                 return panel_copy(self.constants, self.isa)
             case VectorRun():

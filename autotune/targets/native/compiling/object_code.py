@@ -56,7 +56,7 @@ class CodeGenerator:
         return self._emit(kernel, kernel.digest, False).decode()
 
     def _emit(self, kernel: MicroKernel, digest: str, as_object: bool) -> bytes:
-        _refuse_declared(kernel)
+        _refuse_declared(kernel, self._machine.intrinsics)
         text = kernel.ir.replace(f"@{SYMBOL}(", f"@{symbol(digest)}(")
         # A context of its own is what lets threads generate code side by side. Both are closed here, the
         # module first: a collector that finds them in a cycle would free them in any order, and LLVM crash.
@@ -156,13 +156,16 @@ def _llvm() -> _Llvm:
     return _Llvm()
 
 
-def _refuse_declared(kernel: MicroKernel) -> None:
-    """LLVM ends the process over an intrinsic of a CPU that the code is not for: none are taken."""
+def _refuse_declared(kernel: MicroKernel, own: tuple[str, ...]) -> None:
+    """LLVM ends the process over an intrinsic of a CPU that the code is not for: only the machine's
+    ``own`` are taken."""
     for name in _DECLARED.findall(kernel.ir):
+        if name in own:
+            continue
         if name.startswith(_FOREIGN) or not (name.startswith("llvm.") or name in LIBRARY):
             raise ProgramError(
                 f"micro-kernel {kernel.digest} declares {name}: only LLVM's intrinsics that every "
-                "CPU has may be called"
+                "CPU has may be called, and the machine's dot product"
             )
 
 

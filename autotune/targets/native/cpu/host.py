@@ -14,7 +14,10 @@ from autotune.errors import InputError
 from autotune.targets.native.cpu.vector_isa import (
     AVX2,
     AVX512,
+    AVX512_VNNI,
+    AVX_VNNI,
     NEON,
+    NEON_DOT,
     SSE2,
     VectorIsa,
     vector_isa,
@@ -32,25 +35,40 @@ _NEEDED_BY = {
 }
 """What a CPU loses with a feature: all whose names begin so (LLVM's X86.td; it does likewise)."""
 
-_NARROWER = {AVX512: AVX2, AVX2: SSE2}
-_LOST = {AVX512: "avx512f", AVX2: "avx"}
+NARROWER = {AVX512_VNNI: AVX512, AVX512: AVX2, AVX_VNNI: AVX2, AVX2: SSE2, NEON_DOT: NEON}
+"""What a CPU with an instruction set has as well."""
+_LOST = {
+    AVX512_VNNI: "avx512vnni",
+    AVX512: "avx512f",
+    AVX_VNNI: "avxvnni",
+    AVX2: "avx",
+    NEON_DOT: "dotprod",
+}
 """The feature without which a CPU has an instruction set no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A CPU as LLVM knows it: triple, name, and features as ``+avx2,-avx512f``; later ones win."""
+    """A CPU as LLVM knows it: triple, name, and features as ``+avx2,-avx512f``; later ones win.
+    ``intrinsics`` are those of its own that code may call."""
 
     triple: str
     cpu: str
     features: str
+    intrinsics: tuple[str, ...] = ()
 
 
+_GENERIC = {
+    AVX512_VNNI: ("x86_64-unknown-linux-gnu", "cascadelake"),
+    AVX512: ("x86_64-unknown-linux-gnu", "skylake-avx512"),
+    AVX_VNNI: ("x86_64-unknown-linux-gnu", "alderlake"),
+    AVX2: ("x86_64-unknown-linux-gnu", "haswell"),
+    SSE2: ("x86_64-unknown-linux-gnu", "x86-64"),
+    NEON_DOT: ("aarch64-unknown-linux-gnu", "neoverse-n1"),
+    NEON: ("aarch64-unknown-linux-gnu", "generic"),
+}
 GENERIC = {
-    AVX512: Machine("x86_64-unknown-linux-gnu", "skylake-avx512", ""),
-    AVX2: Machine("x86_64-unknown-linux-gnu", "haswell", ""),
-    SSE2: Machine("x86_64-unknown-linux-gnu", "x86-64", ""),
-    NEON: Machine("aarch64-unknown-linux-gnu", "generic", ""),
+    isa: Machine(triple, cpu, "", (isa.dot.intrinsic,)) for isa, (triple, cpu) in _GENERIC.items()
 }
 """A CPU of each instruction set, to compile for on any host and look at the code."""
 
@@ -89,13 +107,14 @@ def host(isa: VectorIsa) -> Machine:
     without = [*_unwanted()]
     widest = here = host_isa()
     while here != isa:
-        if here not in _NARROWER:
+        if here not in NARROWER:
             raise InputError(
                 f"this CPU has {widest.name}, not {isa.name}: compile for {widest.name}"
             )
         without.append(_LOST[here])
-        here = _NARROWER[here]
-    return replace(found, features=",".join([*on, *(f"-{name}" for name in without)]))
+        here = NARROWER[here]
+    features_left = ",".join([*on, *(f"-{name}" for name in without)])
+    return replace(found, features=features_left, intrinsics=(isa.dot.intrinsic,))
 
 
 def _features() -> dict[str, bool]:

@@ -6,12 +6,27 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class DotProduct:
+    """How bytes are multiplied: ``group`` neighbours of the reduction are summed to a lane of 32 bits.
+
+    ``intrinsic`` is LLVM's. Fours take bytes, the broadcast factor's ``unsigned`` or signed and the
+    other's signed; pairs take them widened to 16 bits. No sum saturates: all are modulo 2^32.
+    """
+
+    intrinsic: str
+    group: int
+    unsigned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class VectorIsa:
-    """A vector instruction set: fp32 lanes of a register, and how many registers there are."""
+    """A vector instruction set: fp32 lanes of a register, how many registers there are, and how it
+    multiplies bytes (by what every CPU has, without ``dot``)."""
 
     name: str
     lanes: int
     registers: int
+    dot: DotProduct = DotProduct("", 2)
 
     @property
     def bytes(self) -> int:
@@ -29,19 +44,29 @@ class VectorIsa:
         return self.name != "sse2"
 
 
-AVX512 = VectorIsa("avx512", 16, 32)
-AVX2 = VectorIsa("avx2", 8, 16)
-SSE2 = VectorIsa("sse2", 4, 16)
+AVX512 = VectorIsa("avx512", 16, 32, DotProduct("llvm.x86.avx512.pmaddw.d.512", 2))
+AVX2 = VectorIsa("avx2", 8, 16, DotProduct("llvm.x86.avx2.pmadd.wd", 2))
+SSE2 = VectorIsa("sse2", 4, 16, DotProduct("llvm.x86.sse2.pmadd.wd", 2))
 NEON = VectorIsa("neon", 4, 32)
 VECTOR_ISAS = (AVX512, AVX2, SSE2, NEON)
-"""All of them; AVX2 means with FMA."""
+"""Those that fp32 code knows; AVX2 means with FMA."""
+
+AVX512_VNNI = VectorIsa(
+    "avx512vnni", 16, 32, DotProduct("llvm.x86.avx512.vpdpbusd.512", 4, unsigned=True)
+)
+AVX_VNNI = VectorIsa("avxvnni", 8, 16, DotProduct("llvm.x86.avx512.vpdpbusd.256", 4, unsigned=True))
+NEON_DOT = VectorIsa("neondot", 4, 32, DotProduct("llvm.aarch64.neon.sdot.v4i32.v16i8", 4))
+DOT_ISAS = (AVX512_VNNI, AVX_VNNI, NEON_DOT)
+"""The same with dot products of bytes."""
 
 
 def vector_isa(architecture: str, features: frozenset[str]) -> VectorIsa:
     """The widest instruction set of a CPU, by its architecture (``x86_64``, ``aarch64``) and
     LLVM's names of its features. AVX-512 is F, VL, BW and DQ together; AVX2 needs FMA."""
     if architecture in ("aarch64", "arm64"):
-        return NEON
+        return NEON_DOT if "dotprod" in features else NEON
     if features.issuperset(("avx512f", "avx512vl", "avx512bw", "avx512dq")):
-        return AVX512
-    return AVX2 if features.issuperset(("avx2", "fma")) else SSE2
+        return AVX512_VNNI if "avx512vnni" in features else AVX512
+    if features.issuperset(("avx2", "fma")):
+        return AVX_VNNI if "avxvnni" in features else AVX2
+    return SSE2

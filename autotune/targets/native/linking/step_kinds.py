@@ -7,6 +7,7 @@ from typing import assert_never
 
 from autotune.isa.opcodes import Opcode
 from autotune.targets.native.binding.call import Call
+from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.shape import GemmShape
 from autotune.targets.native.codegen.kernel_spec import Recipe
@@ -43,7 +44,7 @@ def kind_of(call: Call) -> StepKind:
 def _generated(recipe: Recipe) -> StepKind:
     constants = recipe.constants
     match constants:
-        case GemmShape():
+        case GemmShape() | NarrowShape():
             return StepKind.PRODUCT
         case VectorRun():
             moves = all(isinstance(node, Load | Constant) for node in constants.body)

@@ -10,10 +10,19 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from autotune.targets.native.codegen.writing.micro_kernel import SYMBOL, MicroKernel
-from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, SSE2, VectorIsa, vector_isa
+from autotune.targets.native.cpu.host import NARROWER
+from autotune.targets.native.cpu.vector_isa import VECTOR_ISAS, VectorIsa, vector_isa
 
 Run = Callable[..., None]
-PLAIN_CPUS = {"avx512": "x86-64-v4", "avx2": "x86-64-v3", "sse2": "x86-64", "neon": "generic"}
+PLAIN_CPUS = {
+    "avx512vnni": "cascadelake",
+    "avx512": "x86-64-v4",
+    "avxvnni": "alderlake",
+    "avx2": "x86-64-v3",
+    "sse2": "x86-64",
+    "neondot": "neoverse-n1",
+    "neon": "generic",
+}
 _KEPT: list[llvm.ExecutionEngine] = []
 
 
@@ -25,18 +34,27 @@ def _initialised() -> None:
 
 def _machine(isa: VectorIsa) -> llvm.TargetMachine:
     _initialised()
-    triple = "aarch64-unknown-linux-gnu" if isa.name == "neon" else llvm.get_process_triple()
+    triple = (
+        "aarch64-unknown-linux-gnu" if isa.name.startswith("neon") else llvm.get_process_triple()
+    )
     target = llvm.Target.from_triple(triple)
     return target.create_target_machine(cpu=PLAIN_CPUS[isa.name], opt=2, jit=True)
 
 
-@cache
 def host_isas() -> tuple[VectorIsa, ...]:
-    """Instruction sets whose code this machine runs, widest first."""
+    """Instruction sets whose fp32 code this machine runs, widest first."""
+    return tuple(isa for isa in dot_isas() if isa in VECTOR_ISAS)
+
+
+@cache
+def dot_isas() -> tuple[VectorIsa, ...]:
+    """The same with what it multiplies bytes by."""
     triple = llvm.get_process_triple()
     features = frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
-    widest = vector_isa(triple.split("-")[0], features)
-    return {AVX512: (AVX512, AVX2, SSE2), AVX2: (AVX2, SSE2)}.get(widest, (widest,))
+    found = [vector_isa(triple.split("-")[0], features)]
+    while found[-1] in NARROWER:
+        found.append(NARROWER[found[-1]])
+    return tuple(found)
 
 
 def compiled(kernel: MicroKernel, isa: VectorIsa) -> Run:

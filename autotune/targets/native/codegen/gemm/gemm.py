@@ -52,12 +52,12 @@ def gemm(shape: GemmShape, isa: VectorIsa) -> MicroKernel:
     local = source if shape.panel is None and width is not None else None
     blocking = best_blocking(loops, isa, width, outside=None if local is None else False)
     writer = FunctionWriter(len(shape.operands), shape.numbers)
-    _GemmWriter(writer, isa, shape, loops, blocking, conditions(writer, shape), local).write()
+    GemmWriter(writer, isa, shape, loops, blocking, conditions(writer, shape), local).write()
     return writer.finish()
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """Pointers to where something begins: in the factor in lanes, the broadcast one, c, r and bias
     (empty without one), and the panel that comes next (empty unless it is to be prefetched)."""
 
@@ -74,8 +74,8 @@ _Index = str | int
 
 
 @dataclass(slots=True)
-class _GemmWriter:
-    """``local`` are the loops of an unpacked factor that is packed here, panel by panel."""
+class GemmWriter:
+    """Walks a product's panels and tiles. ``local`` are the loops of an unpacked factor that is packed here, panel by panel."""
 
     writer: FunctionWriter
     isa: VectorIsa
@@ -90,8 +90,8 @@ class _GemmWriter:
         pointer = dict(zip(self.shape.operands, self.writer.pointers, strict=True))
         a, b = pointer["a"], pointer["b"]
         lanes, scalars = (a, b) if self.loops.axis is VectorAxis.M else (b, a)
-        place = _Place(lanes, scalars, pointer["c"], pointer.get("r", ""), pointer.get("bias", ""))
-        if goes_in_blocks(self.shape, self.loops, self.blocking.width):
+        place = Place(lanes, scalars, pointer["c"], pointer.get("r", ""), pointer.get("bias", ""))
+        if self._goes_in_blocks():
             self._in_blocks(place)
             return
         buffer = ""
@@ -101,7 +101,19 @@ class _GemmWriter:
         outer = self.loops.outer
         self._repeat(outer.size, lambda i: self._blocks(self._moved(place, i, outer), buffer))
 
-    def _in_blocks(self, place: _Place) -> None:
+    @property
+    def _scalar_kind(self) -> str:
+        """The type of the broadcast factor's elements."""
+        return "float"
+
+    def _goes_in_blocks(self) -> bool:
+        return goes_in_blocks(self.shape, self.loops, self.blocking.width)
+
+    def _panel_elements(self) -> int:
+        """Elements of a panel of a constant factor."""
+        return self.blocking.width * self.loops.depth
+
+    def _in_blocks(self, place: Place) -> None:
         ends = Ends(place.c, place.bias, place.r)
         BlockWriter(
             self.writer,
@@ -115,14 +127,14 @@ class _GemmWriter:
             ends,
         ).write()
 
-    def _blocks(self, place: _Place, buffer: str) -> None:
+    def _blocks(self, place: Place, buffer: str) -> None:
         if self.blocking.rows_outside:
             self._rows_outside(place)
             return
         for panels in self.blocking.panels:
             self._repeat(panels.count, partial(self._panel, place, panels, buffer))
 
-    def _panel(self, place: _Place, panels: Panels, buffer: str, p: _Index) -> None:
+    def _panel(self, place: Place, panels: Panels, buffer: str, p: _Index) -> None:
         place = self._at_panel(place, panels, p)
         if self.blocking.coming and self.shape.panel is not None:
             following = self.blocking.width * self.loops.depth
@@ -138,11 +150,11 @@ class _GemmWriter:
             self._rows(place, tiles, partial(self._tile, panels, tiles.rows), before)
             before += tiles.count
 
-    def _rows_outside(self, place: _Place) -> None:
+    def _rows_outside(self, place: Place) -> None:
         for tiles in self.blocking.panels[0].tiles:
             self._rows(place, tiles, partial(self._across, tiles.rows))
 
-    def _across(self, rows: int, place: _Place, first: _Index) -> None:
+    def _across(self, rows: int, place: Place, first: _Index) -> None:
         """All panels by the tile of rows at ``place``."""
 
         def tile(panels: Panels, p: _Index) -> None:
@@ -153,9 +165,9 @@ class _GemmWriter:
 
     def _rows(
         self,
-        place: _Place,
+        place: Place,
         tiles: RowTiles,
-        body: Callable[[_Place, _Index], None],
+        body: Callable[[Place, _Index], None],
         before: int = 0,
     ) -> None:
         """``body`` at each tile of rows, behind ``before`` others of a line. Scattered tiles are
@@ -163,7 +175,7 @@ class _GemmWriter:
         lines = 1 if self.blocking.scattered else self.loops.row1.size
         share = self.loops.depth * self.blocking.coming
 
-        def tile(at: _Place, i: _Index) -> None:
+        def tile(at: Place, i: _Index) -> None:
             at = replace(at, coming=self._offset(at.coming, i, share))
             first = self._times(i, tiles.rows, tiles.first)
             if self.blocking.scattered:
@@ -179,33 +191,32 @@ class _GemmWriter:
 
         self._repeat(lines, line)
 
-    def _tile(self, panels: Panels, count: int, place: _Place, first: _Index) -> None:
+    def _tile(self, panels: Panels, count: int, place: Place, first: _Index) -> None:
         row1, row0, stride = self.loops.row1, self.loops.row0, self.loops.vector.lanes
         columns = _columns(panels, stride)
         padded = self.local is not None or self.shape.panel is not None
         read = replace(columns, last_lanes=self.isa.lanes) if padded else columns
-        reductions = self.loops.reductions
         rows = self._offsets(first, count, row1.broadcast, row0.broadcast)
         ends = EndRows(
             self._offsets(first, count, row1.c, row0.c),
             self._offsets(first, count, row1.r, row0.r) if place.r else (),
             self._offsets(first, count, 0, self.loops.bias_row) if place.bias else (),
         )
-        end = TileEnd(
-            self.writer,
-            self.isa,
-            self.shape,
-            self.loops,
-            self.conditions,
-            columns,
-            Ends(place.c, place.bias, place.r),
-            ends,
-        )
+        end = self._end(columns, Ends(place.c, place.bias, place.r), ends)
         short = self.blocking.rows_outside and self.loops.depth <= SHORT_STEPS
         end.prefetch(count if short else 0)
+        end.write(self._sums(read, rows, place))
+
+    def _end(self, columns: Columns, ends: Ends, rows: EndRows) -> TileEnd:
+        return TileEnd(
+            self.writer, self.isa, self.shape, self.loops, self.conditions, columns, ends, rows
+        )
+
+    def _sums(self, columns: Columns, rows: Rows, place: Place) -> list[str]:
+        """The sums of a tile, as vectors of floats."""
         coming = self.blocking.coming if place.coming else 0
-        sums = TileSums(self.writer, self.isa, read, rows, reductions, coming)
-        end.write(sums.write(place.lanes, place.scalars, place.coming))
+        sums = TileSums(self.writer, self.isa, columns, rows, self.loops.reductions, coming)
+        return sums.write(place.lanes, place.scalars, place.coming)
 
     def _offsets(self, first: _Index, count: int, stride1: int, stride0: int) -> Rows:
         """Of a tile's rows, by the strides of row1 and row0."""
@@ -224,27 +235,27 @@ class _GemmWriter:
         jump = self.writer.value(f"mul i64 {quotient}, {stride1 - size * stride0}")
         return self.writer.value(f"add i64 {whole}, {jump}")
 
-    def _at_panel(self, place: _Place, panels: Panels, p: _Index) -> _Place:
+    def _at_panel(self, place: Place, panels: Panels, p: _Index) -> Place:
         width, vector = self.blocking.width, self.loops.vector
         lanes = width * (self.local or self.loops).vector.lanes
         if self.shape.panel is not None:
-            lanes = width * self.loops.depth
+            lanes = self._panel_elements()
         step = Axis(c=width * vector.c, r=width * vector.r, lanes=lanes)
         index = self._times(p, 1, panels.first)
         return self._moved(place, index, step, width * self.loops.bias_vector)
 
-    def _moved(self, place: _Place, index: _Index, axis: Axis, bias: int = 0) -> _Place:
-        return _Place(
+    def _moved(self, place: Place, index: _Index, axis: Axis, bias: int = 0) -> Place:
+        return Place(
             self._offset(place.lanes, index, axis.lanes),
-            self._offset(place.scalars, index, axis.broadcast),
+            self._offset(place.scalars, index, axis.broadcast, self._scalar_kind),
             self._offset(place.c, index, axis.c),
             self._offset(place.r, index, axis.r),
             self._offset(place.bias, index, bias),
             place.coming,
         )
 
-    def _offset(self, pointer: str, index: _Index, stride: int) -> str:
-        return self.writer.offset(pointer, self._times(index, stride)) if pointer else ""
+    def _offset(self, pointer: str, index: _Index, stride: int, kind: str = "float") -> str:
+        return self.writer.offset(pointer, self._times(index, stride), kind) if pointer else ""
 
     def _times(self, index: _Index, factor: int, term: int = 0) -> _Index:
         """index · factor + term."""

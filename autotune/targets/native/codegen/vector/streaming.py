@@ -20,7 +20,7 @@ def streamed_outputs(
     """The outputs, by number, whose registers along ``axis`` may be streamed: those that are to be,
     and lie dense with every line a whole number of registers behind the last. x86 only: LLVM makes
     nothing better of it on NEON."""
-    if axis is None or isa.name == NEON.name or axis.size < isa.lanes:
+    if axis is None or isa.name.startswith(NEON.name) or axis.size < isa.lanes:
         return frozenset()
     found = set()
     for o, output in enumerate(run.outputs):

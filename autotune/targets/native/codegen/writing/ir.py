@@ -89,11 +89,11 @@ class FunctionWriter:
         """Label of the basic block being written, for phi instructions."""
         return self._block
 
-    def offset(self, pointer: str, elements: str | int) -> str:
-        """The address ``elements`` floats behind ``pointer``."""
+    def offset(self, pointer: str, elements: str | int, kind: str = "float") -> str:
+        """The address ``elements`` floats, or others of a ``kind``, behind ``pointer``."""
         if elements in (0, "0"):
             return pointer
-        return self.value(f"getelementptr inbounds float, ptr {pointer}, i64 {elements}")
+        return self.value(f"getelementptr inbounds {kind}, ptr {pointer}, i64 {elements}")
 
     def load(self, kind: str, pointer: str) -> str:
         """Load a float or a vector of floats from an address aligned to 4 bytes."""

@@ -1,0 +1,102 @@
+"""Generator of MATMUL kernels of bytes: NarrowShape → MicroKernel. Panels and tiles of rows are walked as
+in gemm.py; narrow_sums.py writes a tile's sums, in INT32 and exact.
+
+Zero points are no work of the inner loop: Σ (a − za)(b − zb) = Σ ab − za Σ b − zb Σ a + k·za·zb, whose
+second and last terms a panel has ready (Jacob et al., "Quantization and Training of Neural Networks",
+CVPR 2018, section 2.3). The third one is 0 where the packed factor's zero point is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotune.errors import ProgramError
+from autotune.isa.functions import UnaryFn
+from autotune.targets.native.codegen.gemm.epilogue import EndRows, Ends, TileEnd, conditions
+from autotune.targets.native.codegen.gemm.gemm import GemmWriter, Place
+from autotune.targets.native.codegen.gemm.narrow_shape import (
+    Groups,
+    NarrowShape,
+    narrow_blocking,
+    narrow_loops,
+)
+from autotune.targets.native.codegen.gemm.narrow_sums import NarrowSums
+from autotune.targets.native.codegen.gemm.register_tile import Columns, Rows
+from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
+from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
+from autotune.targets.native.cpu.vector_isa import VectorIsa
+
+
+def narrow_gemm(shape: NarrowShape, isa: VectorIsa) -> MicroKernel:
+    """The kernel of a MATMUL of bytes; operands and numbers are those of ``shape.product``. c may be
+    r (with the same strides), and overlaps no other operand. Raises ProgramError for a factor that is not
+    in panels, and for an epilogue that INT32 has not."""
+    product = shape.product
+    if product.panel is None or product.panel % isa.lanes:
+        raise ProgramError(
+            f"matmul of bytes: panels of {product.panel} on {isa.name}; give a multiple of {isa.lanes}"
+        )
+    if product.fn not in (UnaryFn.COPY, UnaryFn.RELU) or product.scale != 1.0:
+        raise ProgramError("matmul of bytes: INT32 sums take COPY or RELU and no scale")
+    loops, groups = narrow_loops(shape, isa)
+    blocking = narrow_blocking(shape, loops, isa, product.panel)
+    writer = FunctionWriter(len(product.operands), product.numbers)
+    _NarrowWriter(
+        writer, isa, product, loops, blocking, conditions(writer, product), None, shape, groups
+    ).write()
+    return writer.finish()
+
+
+@dataclass(slots=True)
+class _NarrowWriter(GemmWriter):
+    """``narrow`` is the whole product, ``groups`` its reduction."""
+
+    narrow: NarrowShape
+    groups: Groups
+
+    @property
+    def _scalar_kind(self) -> str:
+        return "i8"
+
+    def _goes_in_blocks(self) -> bool:
+        return False
+
+    def _panel_elements(self) -> int:
+        return self.groups.panel_words(self.blocking.width)
+
+    def _end(self, columns: Columns, ends: Ends, rows: EndRows) -> TileEnd:
+        return _IntegerEnd(
+            self.writer, self.isa, self.shape, self.loops, self.conditions, columns, ends, rows
+        )
+
+    def _sums(self, columns: Columns, rows: Rows, place: Place) -> list[str]:
+        width, vectors = self.blocking.width, columns.vectors
+        sums = NarrowSums(self.writer, self.isa, self.narrow, self.groups, width, vectors, rows)
+        return sums.write(place.lanes, place.scalars)
+
+
+class _IntegerEnd(TileEnd):
+    """The end of a tile of INT32, which registers and memory hold as floats of the same bits."""
+
+    def _plus(self, x: str, y: str) -> str:
+        a, b = self._bits(x), self._bits(y)
+        return self._floats(self.writer.value(f"add {self._kind} {a}, {b}"))
+
+    def _scaled(self, value: str, term: str) -> str:
+        return self._plus(value, term) if term else value
+
+    def _activated(self, x: str) -> str:
+        if self.shape.fn is UnaryFn.COPY:
+            return x
+        name, zeros = f"llvm.smax.v{self.isa.lanes}i32", (self._kind, "zeroinitializer")
+        return self._floats(self.writer.call(self._kind, name, (self._kind, self._bits(x)), zeros))
+
+    @property
+    def _kind(self) -> str:
+        return f"<{self.isa.lanes} x i32>"
+
+    def _bits(self, x: str) -> str:
+        return self.writer.value(f"bitcast {vector(self.isa.lanes)} {x} to {self._kind}")
+
+    def _floats(self, x: str) -> str:
+        return self.writer.value(f"bitcast {self._kind} {x} to {vector(self.isa.lanes)}")

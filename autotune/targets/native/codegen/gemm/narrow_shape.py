@@ -1,0 +1,122 @@
+"""The constants of a MATMUL of bytes, as given to narrow_gemm.py, and how its sums are grouped: a lane
+of 32 bits takes 2 or 4 neighbours of the reduction at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from autotune.errors import ProgramError
+from autotune.isa.formats import Format
+from autotune.targets.native.codegen.gemm.blocking import Blocking, best_blocking
+from autotune.targets.native.codegen.gemm.loops import Loops, Reduction, loops_of
+from autotune.targets.native.codegen.gemm.shape import GemmShape, VectorAxis, vector_axis
+from autotune.targets.native.cpu.vector_isa import VectorIsa
+
+SIGN = 128
+"""Added to a signed byte, or taken from an unsigned one, it makes the other of it."""
+BYTES = (Format.INT8, Format.UINT8)
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Format and zero point of a factor."""
+
+    format: Format
+    zero: int = 0
+
+    def __post_init__(self) -> None:
+        if self.format not in BYTES:
+            raise ProgramError(f"matmul of bytes: {self.format.name}; give INT8 or UINT8")
+
+    def as_read(self, unsigned: bool | None) -> tuple[int, int]:
+        """What is added to each element that is to be ``unsigned``, signed, or as it is (None); the
+        zero point is then further by as much."""
+        if unsigned is None or unsigned == (self.format is Format.UINT8):
+            return 0, self.zero
+        shift = SIGN if unsigned else -SIGN
+        return shift, self.zero + shift
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowShape:
+    """c[m,n1,n0] (+)= Σ (a − a's zero)·(b − b's zero) modulo 2^32, then fn(c + bias + r), all INT32.
+
+    ``product`` has strides of a and b in bytes, those of the rest in words. Its ``panel`` = NR says
+    how the factor of ``vector_axis(product)`` is packed: panels of [NR] INT32 that sums begin from, and
+    then [outer reductions][⌈run / group⌉][NR][group] signed bytes, zeros behind each run.
+    """
+
+    product: GemmShape
+    a: Factor
+    b: Factor
+
+    @property
+    def axis(self) -> VectorAxis:
+        """The axis that lanes run along."""
+        return vector_axis(self.product)
+
+    @property
+    def lanes(self) -> Factor:
+        """The factor in lanes."""
+        return self.a if self.axis is VectorAxis.M else self.b
+
+    @property
+    def broadcast(self) -> Factor:
+        """The other factor."""
+        return self.b if self.axis is VectorAxis.M else self.a
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The reduction of a product in groups: ``outer`` loops, and runs of ``run`` elements, ``step``
+    bytes apart in the broadcast factor."""
+
+    outer: tuple[Reduction, ...]
+    run: int
+    step: int
+    group: int
+
+    @classmethod
+    def of(cls, loops: Loops, isa: VectorIsa) -> Groups:
+        """As many loops in a run as the broadcast factor has dense."""
+        *outer, inner = loops.reductions
+        return cls(tuple(outer), inner.size, inner.broadcast, isa.dot.group)
+
+    @property
+    def run_groups(self) -> int:
+        """Groups of a run; the last one may be partial."""
+        return -(-self.run // self.group)
+
+    def panel_words(self, width: int) -> int:
+        """Words of a panel of so many lanes."""
+        groups = self.run_groups
+        for loop in self.outer:
+            groups *= loop.size
+        return width + width * groups * self.group // 4
+
+
+def narrow_loops(shape: NarrowShape, isa: VectorIsa) -> tuple[Loops, Groups]:
+    """The canonical form of a product in panels, a group as one step of its reduction, and how its
+    elements are grouped."""
+    loops = loops_of(shape.product)
+    groups = Groups.of(loops, isa)
+    step = Reduction(groups.run_groups, loops.vector.size, groups.group * groups.step)
+    return replace(loops, reductions=(*groups.outer, step)), groups
+
+
+def narrow_blocking(
+    shape: NarrowShape, loops: Loops, isa: VectorIsa, width: int | None
+) -> Blocking:
+    """The cheapest blocking: of every width, or of panels of ``width``."""
+    spare = 0 if isa.dot.group == 4 else 1  # the product of pairs before it is added
+    _, zero = shape.lanes.as_read(False)
+    if zero:
+        spare += isa.registers // 4  # sums of rows
+    fewer = replace(isa, registers=isa.registers - spare)
+    return replace(best_blocking(loops, fewer, width), coming=0)
+
+
+def narrow_panel_width(shape: NarrowShape, isa: VectorIsa) -> int:
+    """The NR to pack the factor in lanes with."""
+    shape = replace(shape, product=replace(shape.product, panel=isa.lanes))
+    return narrow_blocking(shape, narrow_loops(shape, isa)[0], isa, None).width
