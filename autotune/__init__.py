@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from autotune.cost_model.predictor import Predictor
     from autotune.frontend.importing import load_onnx
     from autotune.fusion.group import Group, layer
+    from autotune.quantisation.quantize import quantize
     from autotune.runtime.session.session import Session
     from autotune.store.store import Store
     from autotune.targets.opening import target
@@ -85,6 +86,7 @@ __all__ = [
     "load_network",
     "load_onnx",
     "predict_network",
+    "quantize",
     "register_target",
     "search",
     "search_devices",
@@ -114,6 +116,7 @@ _HOMES = {
     "load_network": "autotune.api",
     "load_onnx": "autotune.frontend.importing",
     "predict_network": "autotune.api",
+    "quantize": "autotune.quantisation.quantize",
     "register_target": "autotune.targets.plugins.registry",
     "search": "autotune.api",
     "search_devices": "autotune.api",

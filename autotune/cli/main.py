@@ -23,6 +23,7 @@ from autotune.cli.commands import (
     explain,
     explore,
     predict,
+    quantize,
     run,
     search,
     serve,
@@ -59,6 +60,7 @@ app.command("diff")(diff.diff)
 app.command("status")(status.status)
 app.command("serve")(serve.serve)
 app.command("predict")(predict.predict)
+app.command("quantize")(quantize.quantize)
 app.command("asm")(asm.asm)
 app.command("disasm")(disasm.disasm)
 app.command("time")(time.time)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import zipfile
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,38 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from autotune.disk.array_file import read_arrays
 from autotune.disk.atomic_file import FileKind, replacing
-from autotune.disk.regular_file import open_regular
 from autotune.errors import InputError
 from autotune.operators.tensor import Array
 
-_UNREADABLE = (
-    *(ValueError, EOFError, AttributeError, KeyError, MemoryError, NotImplementedError),
-    *(RuntimeError, zipfile.BadZipFile, zlib.error),
-)
-"""Errors of NumPy and zipfile for damaged, encrypted or foreign archives."""
 KIND = FileKind("NPZ file", (b"pk",))
 _SEPARATOR = re.compile(r"[/\\\0]|^[A-Za-z]:(?=[/\\])")
 
 
 def read_inputs(path: Path) -> dict[str, Array]:
     """Return the arrays of an NPZ file by name. Raises ``InputError`` for any other file."""
-    try:
-        with open_regular(path) as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("it holds one array without a name")
-            return {name: archive[name] for name in archive.files}
-    except OSError as error:
-        if error.filename is not None:  # else a place beyond the archive
-            raise
-        raise _not_arrays(path, error) from None
-    except _UNREADABLE as error:
-        raise _not_arrays(path, error) from None
-
-
-def _not_arrays(path: Path, error: Exception) -> InputError:
-    return InputError(f"{path}: not an NPZ file of arrays ({error}); write it with numpy.savez")
+    return read_arrays(path)
 
 
 def write_outputs(path: Path, outputs: dict[str, Array]) -> None:

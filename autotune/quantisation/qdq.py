@@ -1,0 +1,189 @@
+"""Writes a quantised network in ONNX's QDQ form: every narrow tensor is a pair of QuantizeLinear and
+DequantizeLinear around a float32 operator, which other runtimes fuse."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from autotune.frontend.node import AnyArray
+from autotune.frontend.subgraphs import all_nodes
+from autotune.quantisation.grid import (
+    BIAS_LIMIT,
+    Activations,
+    Grid,
+    Method,
+    quantise_weight,
+    weight_scales,
+)
+from autotune.quantisation.products import Network, Product
+from autotune.quantisation.source import drop_unread_weights
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """How numbers become narrow: weights always to int8."""
+
+    method: Method = Method.MSE
+    activations: Activations = Activations.INT8
+    is_per_channel: bool = True
+    percentile: float = 99.99
+    is_weights_only: bool = False
+
+    def axis(self, axis: int | None) -> int | None:
+        """Return the axis of a weight's scales."""
+        return axis if self.is_per_channel else None
+
+
+def narrow_tensors(network: Network, chosen: Collection[str], scheme: Scheme) -> tuple[str, ...]:
+    """Return the tensors of a run that are quantised when the products named ``chosen`` are."""
+    if scheme.is_weights_only:
+        return ()
+    tensors = (x for p in network.products if p.name in chosen for x in p.tensors)
+    return tuple(dict.fromkeys(tensors))
+
+
+def product_scales(
+    network: Network, product: Product, grids: Mapping[str, Grid], scheme: Scheme
+) -> dict[str, AnyArray]:
+    """Return the scales of a product's weights; large enough for its bias to fit int32."""
+    scales = {}
+    for name, axis in product.weights:
+        found = weight_scales(network.weight(name), scheme.axis(axis), scheme.method)
+        if product.bias is not None and not scheme.is_weights_only:
+            step = float(grids[network.root(product.operands[0])].scale)
+            bias = np.abs(network.weight(product.bias)).astype(np.float64)
+            least = bias / (step * BIAS_LIMIT)
+            least = least if found.ndim else least.max()
+            found = np.maximum(found, least.astype(np.float32))
+        scales[name] = found
+    return scales
+
+
+def write_qdq(
+    network: Network, chosen: Collection[str], grids: Mapping[str, Grid], scheme: Scheme
+) -> onnx.ModelProto:
+    """Return the model with the products named ``chosen`` quantised; ``grids`` are by ``Network.root``."""
+    return _Writer(network, grids, scheme).write(chosen)
+
+
+class _Writer:
+    """Changes a copy of a network's model."""
+
+    def __init__(self, network: Network, grids: Mapping[str, Grid], scheme: Scheme) -> None:
+        self._network, self._grids, self._scheme = network, grids, scheme
+        self._model = onnx.ModelProto()
+        self._model.CopyFrom(network.model)
+        self._graph = self._model.graph
+        self._names = {x for node in all_nodes(self._graph) for x in (*node.input, *node.output)}
+        self._names |= {x.name for x in (*self._graph.initializer, *self._graph.input)}
+        self._first: list[onnx.NodeProto] = []
+        self._weights: dict[tuple[str, bytes], str] = {}
+
+    def write(self, chosen: Collection[str]) -> onnx.ModelProto:
+        """Quantise products and return the model."""
+        nodes = {node.name: node for node in self._graph.node}
+        for product in self._network.products:
+            if product.name in chosen:
+                self._narrow_weights(product, nodes[product.name])
+        behind: dict[str, list[onnx.NodeProto]] = {}
+        for tensor in narrow_tensors(self._network, chosen, self._scheme):
+            before, pair = self._pair(tensor)
+            behind[before] = pair
+        for value in self._graph.input:
+            self._first.extend(behind.get(value.name, ()))
+        ordered = self._first
+        for node in self._graph.node:
+            ordered.append(node)
+            ordered.extend(pair for x in node.output for pair in behind.get(x, ()))
+        del self._graph.node[:]
+        self._graph.node.extend(ordered)
+        drop_unread_weights(self._graph)
+        return self._model
+
+    def _pair(self, tensor: str) -> tuple[str, list[onnx.NodeProto]]:
+        """Return the tensor to quantise, and the nodes that quantise and dequantise it.
+
+        A computed tensor gives its name to the result, so that outputs keep theirs; nodes that read an
+        input read the result instead.
+        """
+        grid = self._grids[self._network.root(tensor)]
+        kind = np.dtype(self._scheme.activations.value)
+        scale = self._store(f"{tensor}_scale", np.asarray(grid.scale))
+        zero = self._store(f"{tensor}_zero_point", np.asarray(grid.zero, kind))
+        maker = next((n for n in self._graph.node if tensor in n.output), None)
+        if maker is None:
+            before, after = tensor, self._fresh(f"{tensor}_dequantized")
+            for node in self._graph.node:
+                node.input[:] = [after if x == tensor else x for x in node.input]
+        else:
+            before, after = self._fresh(f"{tensor}_float"), tensor
+            maker.output[:] = [before if x == tensor else x for x in maker.output]
+        narrow = self._fresh(f"{tensor}_quantized")
+        pair = [
+            helper.make_node(kind, [x, scale, zero], [y], name=self._fresh(f"{tensor}_{kind}"))
+            for kind, x, y in (
+                ("QuantizeLinear", before, narrow),
+                ("DequantizeLinear", narrow, after),
+            )
+        ]
+        return before, pair
+
+    def _narrow_weights(self, product: Product, node: onnx.NodeProto) -> None:
+        """Store weights as int8 and a bias as int32, dequantised in front of a product."""
+        scales = product_scales(self._network, product, self._grids, self._scheme)
+        for name, axis in product.weights:
+            narrow = self._narrow_weight(name, self._scheme.axis(axis), scales[name])
+            node.input[:] = [narrow if x == name else x for x in node.input]
+        if product.bias is None or self._scheme.is_weights_only or not product.weights:
+            return
+        (weight,) = scales.values()
+        step = self._grids[self._network.root(product.operands[0])].scale
+        channels = (step * weight).astype(np.float32)
+        values = np.rint(self._network.weight(product.bias).astype(np.float64) / channels)
+        stem = f"{product.name}_bias"
+        node.input[2] = self._dequantised(stem, values.astype(np.int32), channels, None)
+
+    def _narrow_weight(self, name: str, axis: int | None, scales: AnyArray) -> str:
+        key = (name, scales.tobytes())
+        if key not in self._weights:
+            values = quantise_weight(self._network.weight(name), scales, axis)
+            zero = self._store(f"{name}_zero_point", np.zeros(scales.shape, np.int8))
+            self._weights[key] = self._dequantised(name, values, scales, zero, axis)
+        return self._weights[key]
+
+    def _dequantised(
+        self, stem: str, values: AnyArray, scales: AnyArray, zero: str | None, axis: int | None = 0
+    ) -> str:
+        """Store narrow numbers, and append the node that widens them."""
+        inputs = [
+            self._store(f"{stem}_quantized", values),
+            self._store(f"{stem}_scale", scales),
+            *(() if zero is None else (zero,)),
+        ]
+        made = self._fresh(f"{stem}_dequantized")
+        node = helper.make_node(
+            "DequantizeLinear", inputs, [made], name=self._fresh(f"{stem}_DequantizeLinear")
+        )
+        if scales.ndim:
+            node.attribute.append(helper.make_attribute("axis", axis))
+        self._first.append(node)
+        return made
+
+    def _store(self, name: str, values: AnyArray) -> str:
+        unique = self._fresh(name)
+        self._graph.initializer.append(numpy_helper.from_array(values, unique))
+        return unique
+
+    def _fresh(self, name: str) -> str:
+        """Return a name that no tensor and no node has."""
+        unique, number = name, 1
+        while unique in self._names:
+            number += 1
+            unique = f"{name}_{number}"
+        self._names.add(unique)
+        return unique
