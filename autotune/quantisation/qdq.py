@@ -71,6 +71,22 @@ def write_qdq(
     return _Writer(network, grids, scheme).write(chosen)
 
 
+def names_of(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of all tensors of a graph and its bodies."""
+    names = {x for node in all_nodes(graph) for x in (*node.input, *node.output)}
+    return names | {x.name for x in (*graph.initializer, *graph.input)}
+
+
+def fresh_name(name: str, taken: set[str]) -> str:
+    """Return a name that is not among ``taken``, and put it there."""
+    unique, number = name, 1
+    while unique in taken:
+        number += 1
+        unique = f"{name}_{number}"
+    taken.add(unique)
+    return unique
+
+
 class _Writer:
     """Changes a copy of a network's model."""
 
@@ -79,8 +95,7 @@ class _Writer:
         self._model = onnx.ModelProto()
         self._model.CopyFrom(network.model)
         self._graph = self._model.graph
-        self._names = {x for node in all_nodes(self._graph) for x in (*node.input, *node.output)}
-        self._names |= {x.name for x in (*self._graph.initializer, *self._graph.input)}
+        self._names = names_of(self._graph)
         self._first: list[onnx.NodeProto] = []
         self._weights: dict[tuple[str, bytes], str] = {}
 
@@ -180,10 +195,4 @@ class _Writer:
         return unique
 
     def _fresh(self, name: str) -> str:
-        """Return a name that no tensor and no node has."""
-        unique, number = name, 1
-        while unique in self._names:
-            number += 1
-            unique = f"{name}_{number}"
-        self._names.add(unique)
-        return unique
+        return fresh_name(name, self._names)

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-import onnx
 
 from autotune.arguments import dims_of, integer_of, path_of
-from autotune.disk.atomic_file import check_place, replace_file
-from autotune.display import Card, Displayed
+from autotune.disk.atomic_file import check_place
 from autotune.errors import InputError, ModelError
 from autotune.frontend.source_model import SourceModel
-from autotune.quantisation.grid import Activations, Grid, Method, activation_grid
-from autotune.quantisation.loss import Loss, check_outputs, loss_of
-from autotune.quantisation.observation import observe, opened_model, run_all, serialised
-from autotune.quantisation.products import KINDS, Network, Product
-from autotune.quantisation.qdq import Scheme, narrow_tensors, write_qdq
-from autotune.quantisation.samples import Run, Samples, read_samples
+from autotune.quantisation.grid import Activations, Method
+from autotune.quantisation.loss import Loss
+from autotune.quantisation.products import KINDS, Network
+from autotune.quantisation.qdq import Scheme
+from autotune.quantisation.quantiser import Quantiser
+from autotune.quantisation.result import QuantizeResult
+from autotune.quantisation.samples import Samples, read_samples
 from autotune.quantisation.source import read_source
+from autotune.quantisation.target_costs import TargetCosts
 from autotune.runtime.session.defaults import resolve_model
+from autotune.store.store import Store
 from autotune.tuner.progress import Progress, silent
 
-QUANTIZE_STAGES: Mapping[str, float] = {"calibrate": 0.6, "check": 0.4}
-"""Phases in order with their shares of the time."""
 DEFAULT_RUNS = 128
 """Runs that are used at most."""
 DEFAULT_HELD_OUT = 0.25
@@ -35,50 +35,6 @@ DEFAULT_HELD_OUT = 0.25
 DEFAULT_PERCENTILE = 99.99
 """Per cent of the elements within the range of ``percentile``."""
 Kind = TypeVar("Kind", bound=StrEnum)
-
-
-@dataclass(frozen=True, slots=True)
-class ProductChoice:
-    """A convolution or matrix product, its type in the file, and why it stayed float32 (else None)."""
-
-    name: str
-    kind: str
-    type: str
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class QuantizeResult(Displayed):
-    """A quantised network.
-
-    ``losses`` are those of the held-out runs by measure, run from the written file on this CPU; empty
-    without data. ``bytes_before`` and ``bytes_after`` are file sizes.
-    """
-
-    network: str
-    file: Path
-    scheme: Scheme
-    products: tuple[ProductChoice, ...]
-    losses: Mapping[Loss, float]
-    calibration_runs: int
-    held_out_runs: int
-    unused_runs: int
-    bytes_before: int
-    bytes_after: int
-
-    @property
-    def quantised(self) -> int:
-        """Number of quantised products."""
-        return sum(one.reason is None for one in self.products)
-
-    def _card(self) -> Card:
-        facts = [
-            ("file", str(self.file)),
-            ("quantised", f"{self.quantised} of {len(self.products)}"),
-            *((f"{measure} loss", f"{loss:.3g}") for measure, loss in self.losses.items()),
-        ]
-        rows = [(one.name, one.kind, one.type, one.reason or "") for one in self.products]
-        return Card(f"quantised {self.network}", facts, ("operator", "kind", "type", "why"), rows)
 
 
 def quantize(
@@ -91,10 +47,14 @@ def quantize(
     per_channel: bool = True,
     percentile: float = DEFAULT_PERCENTILE,
     weights_only: bool = False,
+    max_loss: float | str | None = None,
+    loss: Loss | str = Loss.RELATIVE,
+    target: Path | str | None = None,
     hold_out: float = DEFAULT_HELD_OUT,
     runs: int = DEFAULT_RUNS,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
+    store: Store | Path | str | None = None,
     progress: Progress | None = None,
 ) -> QuantizeResult:
     """Quantise the convolutions and matrix products of a network; write it in ONNX's QDQ form.
@@ -106,8 +66,15 @@ def quantize(
     ``percentile`` how many per cent of the elements are within them. ``activations`` is ``int8`` or
     ``uint8``; weights are int8, with a scale per output channel if ``per_channel``, and biases int32.
 
-    Raises ``InputError`` for data that fits no run of the network, ``ModelError`` for a network that cannot be
-    read, is quantised already, or has nothing to quantise.
+    ``max_loss``, a number or a text such as ``0.5%``, bounds the loss of the held-out runs: products stay in float32,
+    those first that harm most for what they gain. ``loss`` is its measure: ``relative`` (norm of the
+    difference by that of the output), ``cosine`` (1 − cosine) or ``top1`` (fraction of rows whose largest element
+    is another one). Gains are multiplications, or with ``target``, the name of a machine or its spec file, the
+    seconds that its cost model (in ``store``, None: the user's, or the shipped one) predicts to be saved.
+
+    Raises ``InputError`` for data that fits no run of the network and for a loss that no product is within,
+    ``ModelError`` for a network that cannot be read, is quantised already, or has nothing to quantise,
+    ``AutotuneError`` for a target without a cost model.
     """
     scheme = Scheme(
         _choice(method, Method, "method"),
@@ -116,12 +83,16 @@ def quantize(
         _within(percentile, "percentile", 50.0, 100.0),
         weights_only,
     )
+    measure, limit = _choice(loss, Loss, "loss"), _limit(max_loss)
     fraction = _within(hold_out, "hold_out", 0.0, 0.9)
     most, rng = integer_of(runs, "runs", 2), np.random.default_rng(integer_of(seed, "seed", 0))
     file, path, extents = path_of(out, "the quantised network"), resolve_model(model), dims_of(dims)
     check_place(file)
-    if data is None and not weights_only:
-        raise InputError("data is missing; only --weights-only needs none")
+    if data is None and (not weights_only or limit is not None):
+        raise InputError("data is missing; only --weights-only without --max-loss needs none")
+    if target is not None and limit is None:
+        raise InputError("a target ranks the products of a limited loss; give --max-loss too")
+    costs = None if target is None else TargetCosts(target, store)
     network = Network(read_source(path))
     if not network.products:
         raise ModelError(
@@ -131,109 +102,28 @@ def quantize(
     if data is not None:
         inputs = SourceModel(network.model).inputs
         samples = read_samples(path_of(data, "data"), inputs, fraction, most, rng)
+    quantiser = Quantiser(
+        network, path.stem, samples, scheme, measure, limit, costs, extents, progress or silent
+    )
     try:
-        return _quantize(network, path, file, scheme, samples, extents, progress or silent)
+        return quantiser.write(file)
     except (ModelError, InputError) as error:
         text = str(error)
         raise type(error)(text if str(path) in text else f"{path}: {text}") from None
 
 
-def _quantize(
-    network: Network,
-    path: Path,
-    file: Path,
-    scheme: Scheme,
-    samples: Samples,
-    dims: Mapping[str, int],
-    progress: Progress,
-) -> QuantizeResult:
-    grids, loose = _calibrate(network, scheme, samples, dims, progress)
-    chosen = [
-        p.name for p in network.products if not loose.intersection(_roots(network, p, scheme))
-    ]
-    if not chosen:
-        raise InputError("no operator has finite activations on these inputs; nothing is quantised")
-    made = write_qdq(network, chosen, grids, scheme)
-    _describe(made, scheme)
-    content = serialised(made)
-    losses = _judge(network.model, made, samples.held_out, dims, progress)
-    replace_file(file, content)
-    return QuantizeResult(
-        path.stem,
-        file,
-        scheme,
-        tuple(
-            ProductChoice(p.name, p.kind, "int8")
-            if p.name in chosen
-            else ProductChoice(p.name, p.kind, "float32", "its activations are not finite")
-            for p in network.products
-        ),
-        losses,
-        len(samples.calibration),
-        len(samples.held_out),
-        samples.unused,
-        len(serialised(network.model)),
-        len(content),
-    )
-
-
-def _calibrate(
-    network: Network,
-    scheme: Scheme,
-    samples: Samples,
-    dims: Mapping[str, int],
-    progress: Progress,
-) -> tuple[dict[str, Grid], frozenset[str]]:
-    """Return the grids of all tensors that may be quantised, and the tensors that have none."""
-    every = [p.name for p in network.products]
-    roots = dict.fromkeys(network.root(x) for x in narrow_tensors(network, every, scheme))
-    if not roots:
-        return {}, frozenset()
-    seen = observe(network.model, tuple(roots), samples.calibration, dims, progress)
-    grids = {
-        x: activation_grid(one, scheme.activations, scheme.method, scheme.percentile)
-        for x, one in seen.items()
-        if one.is_finite
-    }
-    return grids, frozenset(seen) - frozenset(grids)
-
-
-def _roots(network: Network, product: Product, scheme: Scheme) -> set[str]:
-    return {network.root(x) for x in narrow_tensors(network, [product.name], scheme)}
-
-
-def _judge(
-    model: onnx.ModelProto,
-    made: onnx.ModelProto,
-    runs: tuple[Run, ...],
-    dims: Mapping[str, int],
-    progress: Progress,
-) -> dict[Loss, float]:
-    """Return the losses of held-out runs by every measure."""
-    if not runs:
-        return {}
-    with opened_model(model, dims) as session:
-        wanted = run_all(session, runs)
-    check_outputs(wanted)
-    progress("check", 1, 2)
-    with opened_model(made, dims) as session:
-        found = run_all(session, runs)
-    progress("check", 2, 2)
-    return {measure: loss_of(wanted, found, measure) for measure in Loss}
-
-
-def _describe(model: onnx.ModelProto, scheme: Scheme) -> None:
-    """Note in the file what made it."""
-    facts = {
-        "autotune.quantize.method": scheme.method.value,
-        "autotune.quantize.activations": "float32"
-        if scheme.is_weights_only
-        else scheme.activations.value,
-    }
-    present = {row.key for row in model.metadata_props}
-    for key, value in facts.items():
-        if key not in present:
-            model.metadata_props.add(key=key, value=value)
+def _limit(value: float | str | None) -> float | None:
+    """Return the limit of a loss: 0.005 for ``0.5%`` and for 0.005."""
+    if value is None:
+        return None
+    text = str(value).strip()
+    try:
+        number = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
+    except ArithmeticError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise InputError(f"max_loss is {value!r:.60}; give a number above 0, such as 0.5% or 0.005")
+    return number
 
 
 def _choice(value: Kind | str, kind: type[Kind], what: str) -> Kind:

@@ -12,6 +12,7 @@ import pytest
 from autotune.cli.commands import quantize as command
 from autotune.cli.main import main
 from autotune.quantisation.grid import Activations, Method
+from autotune.quantisation.loss import Loss
 from autotune.quantisation.quantize import DEFAULT_HELD_OUT, DEFAULT_PERCENTILE, DEFAULT_RUNS
 from tests.datasets.small_networks import SMALL
 
@@ -65,7 +66,7 @@ def test_weights_only_says_that_no_loss_was_measured(
     ("arguments", "told"),
     [
         (("--data", "nothing"), "nothing: there is no such file"),
-        ((), "--weights-only needs none"),
+        ((), "only --weights-only without --max-loss needs none"),
         (("--data", "data.npy", "--method", "best"), "minmax, percentile, mse"),
         (("--data", "data.npy", "--out", "no/folder.onnx"), "no/folder.onnx"),
         (("--data", "data.npy", "--runs", "1"), "runs"),
@@ -84,6 +85,7 @@ def test_names_and_defaults_are_those_of_the_library() -> None:
     """The command knows them without importing it."""
     assert list(command.METHODS) == [one.value for one in Method]
     assert list(command.ACTIVATIONS) == [one.value for one in Activations]
+    assert list(command.LOSSES) == [one.value for one in Loss]
     wanted = (DEFAULT_HELD_OUT, DEFAULT_RUNS, DEFAULT_PERCENTILE)
     defaults = command.quantize.__kwdefaults__ or {}
     names = command.quantize.__code__.co_varnames
@@ -98,6 +100,24 @@ def test_names_and_defaults_are_those_of_the_library() -> None:
     assert tuple(by_name[x] for x in ("hold_out", "runs", "percentile")) == wanted
 
 
+def test_a_limit_shows_the_front_and_what_stayed_in_float32(
+    network: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = ("--max-loss", "0.45%")
+    text = said(capsys, "quantize", network, "--data", "data.npy", *limit)
+    assert "it harms most for its gain" in text and "front by relative loss" in text
+    assert "kept" in text and "predicted ms" not in text
+    text = said(capsys, "quantize", network, "--data", "data.npy", *limit, "--json")
+    document = json.loads(text)
+    assert document["limit"] == {"loss": "relative", "most": 0.0045, "gain": "multiplications"}
+    assert document["losses"]["relative"] <= 0.0045
+    gains = [one["gain"] for one in document["front"]]
+    assert gains == sorted(gains, reverse=True) and gains[0] == 1 and gains[-1] == 0
+    assert sum(one["kept"] for one in document["front"]) == 1
+    assert any(one["sensitivity"] for one in document["operators"])
+
+
 def test_shells_complete_methods_and_types() -> None:
     assert command._complete_method("m") == ["minmax", "mse"]
     assert command._complete_activations("") == ["int8", "uint8"]
+    assert command._complete_loss("t") == ["top1"]

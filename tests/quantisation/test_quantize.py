@@ -17,7 +17,8 @@ import autotune
 from autotune.errors import AutotuneError, InputError, ModelError
 from autotune.quantisation.loss import Loss, loss_of
 from autotune.quantisation.products import Network
-from autotune.quantisation.quantize import QuantizeResult, quantize
+from autotune.quantisation.quantize import quantize
+from autotune.quantisation.result import QuantizeResult
 from autotune.quantisation.source import read_source
 from autotune.runtime.session.opening import open_network
 from tests.datasets.small_networks import SMALL, feeds

@@ -13,16 +13,21 @@ from autotune.cli.options import (
     JsonOption,
     ModelArgument,
     SeedOption,
+    StoreOption,
+    complete_target,
     dimensions,
 )
 from autotune.cli.progress import progress
 from autotune.disk.atomic_file import check_place
 
 if TYPE_CHECKING:
-    from autotune.quantisation.quantize import QuantizeResult
+    from autotune.quantisation.result import QuantizeResult
 
 
 METHODS, ACTIVATIONS = ("minmax", "percentile", "mse"), ("int8", "uint8")
+LOSSES = ("relative", "cosine", "top1")
+STAGES = {"calibrate": 0.3, "check": 0.1, "sensitivity": 0.4, "predict": 0.2}
+"""Phases with their shares of the time; without --max-loss the first two are all."""
 
 
 def _complete_method(typed: str) -> list[str]:
@@ -31,6 +36,10 @@ def _complete_method(typed: str) -> list[str]:
 
 def _complete_activations(typed: str) -> list[str]:
     return [name for name in ACTIVATIONS if name.startswith(typed)]
+
+
+def _complete_loss(typed: str) -> list[str]:
+    return [name for name in LOSSES if name.startswith(typed)]
 
 
 DataOption = Annotated[
@@ -74,6 +83,32 @@ WeightsOnlyOption = Annotated[
     bool,
     typer.Option("--weights-only", help="Only weights become int8; activations stay float32."),
 ]
+MaxLossOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-loss",
+        metavar="LOSS",
+        help="Largest loss on the runs held out, such as 0.5% or 0.005. Products stay in float32, those first that "
+        "harm most for what they gain.",
+    ),
+]
+LossOption = Annotated[
+    str,
+    typer.Option(
+        "--loss",
+        help=f"What --max-loss bounds: {', '.join(LOSSES)}. Norm of the difference by that of the output; 1 − cosine; "
+        "fraction of rows whose largest element is another one.",
+        autocompletion=_complete_loss,
+    ),
+]
+GainTargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        autocompletion=complete_target,
+        help="Machine whose cost model tells what int8 gains, for --max-loss. Default: multiplications are counted.",
+    ),
+]
 HoldOutOption = Annotated[
     float, typer.Option("--hold-out", help="Fraction of the runs that only judges the result.")
 ]
@@ -89,10 +124,14 @@ def quantize(
     activations: ActivationsOption = "int8",
     per_tensor: PerTensorOption = False,
     weights_only: WeightsOnlyOption = False,
+    max_loss: MaxLossOption = None,
+    loss: LossOption = "relative",
+    target: GainTargetOption = None,
     hold_out: HoldOutOption = 0.25,
     runs: RunsOption = 128,
     dim: DimOption = None,
     seed: SeedOption = 0,
+    store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Quantise a network to int8 by inputs of yours, and tell the loss on held-out ones.
@@ -101,7 +140,8 @@ def quantize(
     """
     file = Path(f"{Path(model).stem}.int8.onnx") if out is None else out
     check_place(file)
-    with progress(f"quantize {model}", {"calibrate": 0.6, "check": 0.4}) as heard:
+    stages = {"calibrate": 0.6, "check": 0.4} if max_loss is None else STAGES
+    with progress(f"quantize {model}", stages) as heard:
         from autotune.quantisation.quantize import quantize as run
 
         result = run(
@@ -113,10 +153,14 @@ def quantize(
             per_channel=not per_tensor,
             percentile=percentile,
             weights_only=weights_only,
+            max_loss=max_loss,
+            loss=loss,
+            target=target,
             hold_out=hold_out,
             runs=runs,
             dims=dimensions(dim),
             seed=seed,
+            store=store,
             progress=heard,
         )
     if json:
@@ -140,8 +184,28 @@ def _document(result: QuantizeResult) -> dict[str, Any]:
         "losses": {measure.value: loss for measure, loss in result.losses.items()},
         "bytes": {"before": result.bytes_before, "after": result.bytes_after},
         "operators": [
-            {"name": one.name, "kind": one.kind, "type": one.type, "reason": one.reason}
+            {
+                "name": one.name,
+                "kind": one.kind,
+                "type": one.type,
+                "reason": one.reason,
+                "sensitivity": one.sensitivity,
+                "gain": one.gain,
+            }
             for one in result.products
+        ],
+        "limit": None
+        if result.limit is None
+        else {"loss": result.measure.value, "most": result.limit, "gain": result.gain_unit},
+        "front": [
+            {
+                "int8": one.quantised,
+                "gain": one.gain,
+                "loss": one.loss,
+                "seconds": one.seconds,
+                "kept": one.is_kept,
+            }
+            for one in result.front
         ],
     }
 
@@ -160,6 +224,42 @@ def _print(result: QuantizeResult) -> None:
             "file": result.file,
         }
     )
-    rows = [(x.name, x.kind, x.reason) for x in result.products if x.reason is not None]
+    _print_products(result)
+    if result.front:
+        _print_front(result)
+
+
+def _print_products(result: QuantizeResult) -> None:
+    """Print the products that stayed in float32."""
+    rows = [
+        (
+            x.name,
+            x.kind,
+            x.reason,
+            "" if x.sensitivity is None else f"{x.sensitivity:.3%}",
+            "" if x.gain is None else f"{x.gain:.1%}",
+        )
+        for x in result.products
+        if x.reason is not None
+    ]
     if rows:
-        print_table("in float32", ("operator", "kind", "why"), rows, texts=3)
+        columns = ("operator", "kind", "why", "loss alone", "gain")
+        print_table("in float32", columns, rows, texts=3)
+
+
+def _print_front(result: QuantizeResult) -> None:
+    """Print choices between all products and none, with the file's own marked."""
+    rows = [
+        (
+            "kept" if one.is_kept else "",
+            f"{one.quantised}",
+            f"{one.gain:.1%}",
+            f"{one.loss:.3%}",
+            *(() if one.seconds is None else (f"{one.seconds * 1e3:,.3f}",)),
+        )
+        for one in result.front
+    ]
+    columns = ("", "int8", "gain", "loss", "predicted ms")
+    say(f"gain in {result.gain_unit}; loss: the greater of calibration and held-out runs")
+    title = f"front by {result.measure} loss"
+    print_table(title, columns[: len(rows[0])], rows)
