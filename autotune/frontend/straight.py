@@ -49,6 +49,7 @@ def straighten(model: BoundModel) -> StraightModel:
     _check_defined(nodes, proto)
     order = order_by_tensors([n.inputs for n in nodes], [n.outputs for n in nodes])
     _check_tensors(proto, model.constants)
+    _check_bytes(proto)
     check_valid(_reorder(proto, order), model.weights)
     return StraightModel(
         tuple(nodes[index] for index in order),
@@ -89,6 +90,20 @@ def _check_tensors(model: onnx.ModelProto, constants: Container[str]) -> None:
             raise ModelError(
                 f"input {value.name!r} is of ONNX's {kind}; only tensors are supported: export the "
                 "model with tensors"
+            )
+
+
+def _check_bytes(model: onnx.ModelProto) -> None:
+    """Refuse stored 8-bit integers that are beyond their type: ONNX's fields for them are wider."""
+    ends = {onnx.TensorProto.INT8: (-128, 127), onnx.TensorProto.UINT8: (0, 255)}
+    for tensor in model.graph.initializer:
+        if not tensor.int32_data or tensor.data_type not in ends:
+            continue
+        low, high = ends[tensor.data_type]
+        worst = max(tensor.int32_data, key=lambda value: max(low - value, value - high))
+        if not low <= worst <= high:
+            raise ModelError(
+                f"initializer {tensor.name!r} holds {worst}, beyond {low} to {high} of its type; export it again"
             )
 
 

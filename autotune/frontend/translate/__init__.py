@@ -19,6 +19,7 @@ from autotune.frontend.translate.movement import MOVEMENT
 from autotune.frontend.translate.normalisation import NORMALISATION
 from autotune.frontend.translate.pooling import POOLING
 from autotune.frontend.translate.quantisation import QUANTISATION
+from autotune.frontend.translate.quantisation_check import checked
 from autotune.frontend.translate.recurrence import RECURRENT
 from autotune.frontend.translate.reduction import REDUCTION
 from autotune.frontend.translate.resize import RESIZE
@@ -51,7 +52,7 @@ TRANSLATIONS: dict[str, Translate] = {
     **CASTING,
     **NORMALISATION,
     **MASKS,
-    **QUANTISATION,
+    **checked(QUANTISATION),
 }
 """ONNX operators that may read run-time tensors."""
 
