@@ -14,7 +14,7 @@ import pytest
 import autotune
 
 PACKAGE = Path(autotune.__file__).parent
-ROOMS = ("runtime", "disk", "adapters", "api.py")
+ROOMS = ("runtime", "disk", "adapters", "api")
 
 ONNX = "a session over a cached network imports no ONNX"
 LEARNING = "only online learning fits, searches and stores"

@@ -100,7 +100,7 @@ def test_ctrl_c_keeps_the_plans_so_far(
         searched.append(options["objective"])
         return whole(*given, **options)
 
-    monkeypatch.setattr(api, "search", search)
+    monkeypatch.setattr("autotune.api.front_search.search", search)
     code, _, err = ended(capsys, "attention", *SMALL, "--front", "4", "--out", "net.plan")
     assert code == 130
     assert "plans so far: net.1.plan" in err

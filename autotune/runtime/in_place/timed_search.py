@@ -79,7 +79,7 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
-class TimedOutcome:
+class GraphOutcome:
     """A search with one line about its source of proposals; ``is_interrupted`` if Ctrl-C ended the measuring."""
 
     search: GraphSearch
@@ -95,7 +95,7 @@ def timed_search(
     options: SearchOptions,
     allowance: Allowance,
     progress: Progress | None = None,
-) -> TimedOutcome:
+) -> GraphOutcome:
     """Find a plan in place; the heuristic plan stays unless a contest shows that the other one is faster.
 
     A machine that was never calibrated needs no model: an analytic estimate proposes schedules. Raises
@@ -107,7 +107,7 @@ def timed_search(
     bounds = intervals_by_input(graph, ranges)
     search = _TimedSearch(graph, target, model, bounds, options.seed, allowance, heard, store)
     found, is_interrupted = search.run()
-    return TimedOutcome(found, origin, is_interrupted)
+    return GraphOutcome(found, origin, is_interrupted)
 
 
 def _proposer(store: Store, target: Target) -> tuple[CostModel | None, str]:

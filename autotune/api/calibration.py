@@ -1,0 +1,134 @@
+"""Calibration: measure a machine, train its cost model, and predict networks by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from autotune.api.networks import listed, load_all, load_network
+from autotune.api.open_store import opened
+from autotune.arguments import integer_of, seconds_of
+from autotune.cost_model.predictor import Predictor
+from autotune.graph.accuracy import Accuracy
+from autotune.measure.cluster.cluster import Cluster, check_workers, opened_cluster
+from autotune.operators.axes import Layout
+from autotune.runtime.session.defaults import choose_accuracy, choose_target
+from autotune.store.store import Store
+from autotune.targets.opening import plugin_target
+from autotune.targets.plugins.model_target import ModelTarget
+from autotune.targets.protocol import Target
+from autotune.tuner.calibrate import CalibrationResult, default_budget
+from autotune.tuner.calibrate import calibrate as run_calibration
+from autotune.tuner.calibrate_groups import GROUP_BUDGET, GroupCalibration, calibrate_groups
+from autotune.tuner.network_cost import (
+    NetworkCost,
+    predict_as_group,
+    predict_greedy,
+    stored_model,
+)
+from autotune.tuner.progress import Progress
+
+CALIBRATED_ON = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")
+"""Shipped networks that calibration draws groups from, besides generated ones, unless told."""
+
+
+def calibrate(
+    target: Target | ModelTarget | Path | str | None = None,
+    budget: int | None = None,
+    models: Iterable[Path | str] | Path | str = CALIBRATED_ON,
+    seed: int = 0,
+    store: Store | Path | str | None = None,
+    progress: Progress | None = None,
+    accuracy: Accuracy | str | None = None,
+    time_limit_seconds: float | None = None,
+    workers: int | str | Cluster | None = None,
+) -> CalibrationResult | GroupCalibration:
+    """Measure fused operators on a target and train its cost model; both stay in the store.
+
+    ``target`` is a name, a spec file or an open target; None is this CPU. ``budget`` is the number
+    of measurements (None: the default, under 90 s on two cores for an emulated machine, some
+    minutes for this CPU). ``models`` are ONNX files or shipped networks to draw groups from,
+    besides generated ones. ``accuracy`` selects the algorithms that are measured (None: ``close``
+    on this CPU, ``exact`` elsewhere). A measurement fails after ``time_limit_seconds`` (None: a
+    minute, and more for large candidates). Earlier measurements count: calling again continues.
+    A machine that times ONNX models gets groups without schedules, and a model of groups.
+    ``workers`` measure: a number of Dask workers of this machine, the URL of a Dask scheduler, or an open
+    ``Cluster`` (None: processes of autotune's own). Raises ``AutotuneError`` for bad input.
+    """
+    check_workers(workers)
+    limit = seconds_of(time_limit_seconds, "time_limit_seconds")
+    named = (models,) if isinstance(models, (str, Path)) else listed(models)
+    plugin = model_target(target)
+    if plugin is not None:
+        return _calibrate_plugin(plugin, budget, named, seed, store, progress, limit, workers)
+    assert not isinstance(target, ModelTarget)
+    machine = choose_target(target)
+    wanted = default_budget(machine) if budget is None else integer_of(budget, "budget", 1)
+    graphs = load_all(named, machine.spec.layout, progress)
+    with opened_cluster(workers) as cluster, opened(store) as records:
+        return run_calibration(
+            machine,
+            budget=wanted,
+            graphs=graphs,
+            accuracy=choose_accuracy(accuracy, machine.spec),
+            seed=integer_of(seed, "seed", 0),
+            store=records,
+            progress=progress,
+            workers=cluster,
+            time_limit_seconds=limit,
+        )
+
+
+def model_target(target: Target | ModelTarget | Path | str | None) -> ModelTarget | None:
+    """Return the machine that times ONNX models, None for one that runs programs."""
+    if isinstance(target, ModelTarget):
+        return target
+    return plugin_target(target) if isinstance(target, str) else None
+
+
+def _calibrate_plugin(
+    machine: ModelTarget,
+    budget: int | None,
+    models: tuple[Path | str, ...],
+    seed: int,
+    store: Store | Path | str | None,
+    progress: Progress | None,
+    time_limit_seconds: float | None,
+    workers: int | str | Cluster | None,
+) -> GroupCalibration:
+    graphs = load_all(models, Layout.CHANNELS_FIRST, progress)
+    with opened_cluster(workers) as cluster, opened(store) as records:
+        return calibrate_groups(
+            machine,
+            budget=GROUP_BUDGET if budget is None else integer_of(budget, "budget", 1),
+            graphs=graphs,
+            seed=integer_of(seed, "seed", 0),
+            store=records,
+            progress=progress,
+            workers=cluster,
+            time_limit_seconds=time_limit_seconds,
+        )
+
+
+def predict_network(
+    model: Path | str,
+    target: Target | ModelTarget | Path | str | None = None,
+    dims: Mapping[str, int] | None = None,
+    store: Store | Path | str | None = None,
+) -> NetworkCost:
+    """Predict the seconds of one run of a network on a calibrated target, without running it.
+
+    ``model``, ``target`` and ``dims`` are those of ``search``. Groups are the greedily fused ones; a target
+    that times ONNX models fuses by itself, and its network is one group. Raises ``AutotuneError`` for a
+    target that was never calibrated.
+    """
+    plugin = model_target(target)
+    if plugin is not None:
+        graph = load_network(model, dims)
+        with opened(store) as records:
+            return predict_as_group(graph, stored_model(records, plugin), plugin.name)
+    assert not isinstance(target, ModelTarget)
+    machine = choose_target(target)
+    predictor = Predictor.load(machine, store)
+    accuracy = choose_accuracy(None, machine.spec)
+    return predict_greedy(load_network(model, dims, machine.spec.layout, accuracy), predictor)

@@ -1,0 +1,78 @@
+"""A search for several devices: their plans, and where each group runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from autotune.api.network_search import writable_plan_file
+from autotune.api.open_store import opened
+from autotune.arguments import dims_of
+from autotune.errors import InputError
+from autotune.frontend.importing import has_control_flow
+from autotune.graph.accuracy import Accuracy
+from autotune.graph.ranges import Ranges
+from autotune.runtime.device_search import DeviceRequest, DeviceSearch, search_on_devices
+from autotune.runtime.session.defaults import choose_target, ranges_of, resolve_model
+from autotune.store.store import Store
+from autotune.targets.device_set import DeviceSet, check_names
+from autotune.targets.link_spec import Links, read_links
+from autotune.targets.protocol import Target
+from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_TRIALS, SearchOptions
+from autotune.tuner.placement.objective import Serving
+from autotune.tuner.progress import Progress, silent
+
+
+def search_devices(
+    model: Path | str,
+    devices: Iterable[Target | Path | str] | str,
+    links: Links | Path | str | None = None,
+    serving: Serving | str = Serving.LATENCY,
+    trials: int = DEFAULT_TRIALS,
+    measure: int = DEFAULT_MEASURE,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    out: Path | str | None = None,
+    store: Store | Path | str | None = None,
+    progress: Progress | None = None,
+    accuracy: Accuracy | str | None = None,
+    ranges: Ranges | None = None,
+    time_limit_seconds: float | None = None,
+) -> DeviceSearch:
+    """Find fusion groups and schedules for several devices and place the groups on them; write the plan.
+
+    ``devices`` are names, spec files or open targets, or one text with commas; ``links`` a TOML file or open links
+    between them (None: the shipped ones). ``serving`` is ``latency``, one request at a time, or ``throughput``, a
+    stream. Each device is searched as ``search`` does it, with ``trials`` and ``measure`` (0: not at all, groups and
+    schedules are heuristic). Then every group is measured on every device. ``accuracy`` None is ``exact``, as all
+    devices run the same algorithms. Raises ``AutotuneError`` as ``search`` does, for the same device twice, for a missing
+    link, and for a network with control flow.
+    """
+    plan_file, extents, limits = writable_plan_file(out), dims_of(dims), ranges_of(ranges)
+    options = SearchOptions(trials, measure, seed=seed, time_limit_seconds=time_limit_seconds)
+    machines = _machines(devices)
+    spec = links if isinstance(links, Links) else read_links(None if links is None else Path(links))
+    path = resolve_model(model)
+    if has_control_flow(path):
+        raise InputError(f"{path}: has control flow; several devices take straight networks")
+    request = DeviceRequest(
+        path,
+        DeviceSet.of(machines, spec),
+        Serving.parse(serving),
+        options,
+        extents,
+        Accuracy.EXACT if accuracy is None else Accuracy.parse(accuracy),
+        limits,
+    )
+    with opened(store) as records:
+        result = search_on_devices(request, records, progress or silent)
+    if plan_file is not None:
+        result.plan.save(plan_file)
+    return result
+
+
+def _machines(devices: Iterable[Target | Path | str] | str) -> list[Target]:
+    """Open devices. Raises ``InputError`` for a wrong type and the same name twice, ``SpecError`` for an unknown one."""
+    given = devices.split(",") if isinstance(devices, str) else list(devices)
+    check_names([str(one) for one in given if isinstance(one, (str, Path))] or ["open"])
+    return [choose_target(one.strip() if isinstance(one, str) else one) for one in given]

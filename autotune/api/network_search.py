@@ -1,0 +1,314 @@
+"""A search of one network on one machine: check the arguments, search every graph, write the plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autotune.api.networks import distinct_graphs
+from autotune.api.open_store import opened
+from autotune.arguments import dims_of, path_of, seconds_of
+from autotune.disk.atomic_file import check_place
+from autotune.errors import InputError
+from autotune.graph.accuracy import Accuracy
+from autotune.graph.graph import Graph
+from autotune.graph.ranges import Ranges, intervals_by_input
+from autotune.measure.cluster.cluster import Cluster, check_workers, opened_cluster
+from autotune.operators.axes import Layout
+from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits, limits_of
+from autotune.runtime.execution.native_table import WholeNetworks
+from autotune.runtime.in_place.timed_search import Allowance, GraphOutcome, timed_search
+from autotune.runtime.session.defaults import (
+    choose_accuracy,
+    choose_target,
+    ranges_of,
+    resolve_model,
+)
+from autotune.runtime.session.opening import open_model
+from autotune.runtime.session.plan_contest import keep_faster_plan
+from autotune.store.store import Store
+from autotune.targets.protocol import Target
+from autotune.tuner.front import least_product
+from autotune.tuner.fusion import search as search_graph
+from autotune.tuner.interruption import SearchInterrupted
+from autotune.tuner.objective import Objective
+from autotune.tuner.options import (
+    DEFAULT_MEASURE,
+    DEFAULT_STRATEGY,
+    DEFAULT_TRIALS,
+    SearchOptions,
+)
+from autotune.tuner.plan import KIND as PLAN
+from autotune.tuner.plan import NetworkFile
+from autotune.tuner.progress import GRAPHS, Progress
+from autotune.tuner.result import SearchResult
+from autotune.tuner.study_storage import storage_for
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+
+
+def search(
+    model: Path | str,
+    target: Target | Path | str | None = None,
+    trials: int = DEFAULT_TRIALS,
+    measure: int = DEFAULT_MEASURE,
+    objective: Objective | str = Objective.LATENCY,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    out: Path | str | None = None,
+    store: Store | Path | str | None = None,
+    progress: Progress | None = None,
+    accuracy: Accuracy | str | None = None,
+    ranges: Ranges | None = None,
+    time_limit_seconds: float | None = None,
+    seconds: float | None = None,
+    strategy: str = DEFAULT_STRATEGY,
+    storage: str | Path | None = None,
+    workers: int | str | Cluster | None = None,
+    cores: int | None = None,
+    memory: int | str | None = None,
+) -> SearchResult:
+    """Find fusion groups and schedules for a network, measure the best, and write the plan.
+
+    ``model`` is an ONNX file or a shipped network's name; ``target`` a name, a spec file or an open
+    target (None: this CPU). ``trials`` bounds the plans that are tried, ``measure`` the measurements;
+    ``strategy`` names what proposes plans. On this CPU ``seconds`` bounds the whole search instead (None: 15 to 60, by the
+    network's own time). It measures candidates in whole runs of the network, and in the last step runs the plan
+    and the heuristic plan in turns; the heuristic plan stays unless the other is shown to be faster. Ctrl-C ends
+    the measuring, and a plan that is faster is written before ``KeyboardInterrupt`` goes on. ``objective`` is ``latency``,
+    ``energy``, a sum such as ``latency+4e-07*energy`` (cycles and femtojoules), or ``energy-delay``, their product:
+    three to five searches, and the plan names the sum that it is best for. ``out`` is the plan file. ``accuracy``
+    selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere), and ``ranges`` bound the inputs; both
+    stay with the plan. A measurement fails after ``time_limit_seconds`` (None: a minute, and more for large
+    candidates).
+
+    Plans that were tried are trials of an Optuna study in ``storage``: a URL, a file (``.log``: a journal, else
+    SQLite), ``:memory:`` for none, or None for ``studies.db`` beside the store. A later search of the network goes on from
+    the best of them, also one in another process. ``workers`` measure candidates of emulated machines: a number
+    of Dask workers of this machine, the URL of a Dask scheduler, or an open ``Cluster``. On this CPU plans are built by at
+    most ``cores`` threads (None: all) within ``memory`` of this process, in bytes or as a text such as ``4GiB``.
+
+    Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this
+    budget. Shapes that depend on values are those of inputs drawn by ``seed``; other shapes are
+    planned by rule when they run. Costs are predicted by the target's calibrated model, else by the shipped one
+    on emulated machines, and by an analytic estimate on this CPU. Raises ``AutotuneError`` for a network that
+    cannot be read, for ``seconds`` on an emulated machine, for ``workers`` on this CPU, and, before it searches,
+    for a place where no plan can be written.
+    """
+    start_seconds = time.monotonic()
+    plan_file, extents, limits = writable_plan_file(out), dims_of(dims), ranges_of(ranges)
+    wanted = Objective.parse(objective) if isinstance(objective, str) else objective
+    options = SearchOptions(
+        trials,
+        measure,
+        wanted,
+        seed,
+        time_limit_seconds=time_limit_seconds,
+        strategy=strategy,
+    )
+    path, machine = resolve_model(model), choose_target(target)
+    if wanted.is_product:
+        SearchOptions(objective=Objective.ENERGY).check(machine.spec)
+    request = NetworkSearch(
+        path,
+        machine,
+        options,
+        choose_accuracy(accuracy, machine.spec),
+        extents,
+        limits,
+        Allowance(
+            start_seconds,
+            _allowed_seconds(seconds, machine),
+            build=_build_limits(cores, memory, machine),
+        ),
+        _checked_workers(workers, machine),
+        store,
+        _checked_storage(strategy, storage, machine),
+        plan_file,
+        progress,
+    )
+    return request.run_by_sums() if wanted.is_product else request.run()
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSearch:
+    """A search of one network on one machine, its arguments checked; running it writes the plan file."""
+
+    path: Path
+    machine: Target
+    options: SearchOptions
+    accuracy: Accuracy
+    dims: Mapping[str, int]
+    ranges: Ranges
+    allowance: Allowance
+    workers: int | str | Cluster | None
+    store: Store | Path | str | None
+    storage: str | Path | None
+    plan_file: Path | None
+    progress: Progress | None
+
+    def run_by_sums(self) -> SearchResult:
+        """Minimise a product: search for several sums, and return the result with the least product."""
+        result = least_product(
+            lambda weighed: replace(self, options=replace(self.options, objective=weighed)).run()
+        )
+        if self.plan_file is not None:
+            result.plan.save(self.plan_file)  # the last search may have found a worse product
+        return result
+
+    def run(self) -> SearchResult:
+        """Search every graph and write the plan.
+
+        Raises ``SearchInterrupted`` with the result where Ctrl-C ended the measuring, and ``KeyboardInterrupt``
+        where it left no plan of the whole network, or the one that sessions have anyway.
+        """
+        graphs = distinct_graphs(
+            self.path,
+            self.dims,
+            Layout(self.machine.spec.layout),
+            self.accuracy,
+            self.ranges,
+            self.options.seed,
+        )
+        file = NetworkFile.of(self.path)
+        outcomes = self._outcomes(graphs)
+        result = self._result(outcomes, file)
+        is_interrupted = outcomes[-1].is_interrupted
+        is_known = self._is_in_place and result.is_heuristic
+        if is_interrupted and (len(outcomes) < len(graphs) or is_known):
+            raise KeyboardInterrupt
+        if self.plan_file is not None:
+            result.plan.save(self.plan_file)
+        if is_interrupted:
+            raise SearchInterrupted(result)
+        return result
+
+    def _outcomes(self, graphs: Sequence[Graph]) -> list[GraphOutcome]:
+        """Search the graphs in turn, up to the one that Ctrl-C ends."""
+        outcomes: list[GraphOutcome] = []
+        with opened_cluster(self.workers) as cluster, opened(self.store) as records:
+            options = replace(self.options, workers=cluster)
+            studies = None if self._is_in_place else storage_for(self.storage, records)
+            for number, graph in enumerate(graphs):
+                if self.progress is not None and len(graphs) > 1:
+                    self.progress(GRAPHS, number, len(graphs))
+                if self._is_in_place:
+                    left = len(graphs) - number
+                    outcomes.append(self._search_in_place(graph, options, records, left))
+                else:
+                    outcomes.append(self._search_by_model(graph, options, records, studies))
+                if outcomes[-1].is_interrupted:
+                    break
+        return outcomes
+
+    @property
+    def _is_in_place(self) -> bool:
+        """True for a machine whose candidates are measured in whole runs of the network."""
+        return isinstance(self.machine, WholeNetworks)
+
+    def _search_in_place(
+        self, graph: Graph, options: SearchOptions, records: Store, graphs_left: int
+    ) -> GraphOutcome:
+        allowance = replace(self.allowance, graphs=graphs_left)
+        return timed_search(
+            graph, self.machine, records, self.ranges, options, allowance, self.progress
+        )
+
+    def _search_by_model(
+        self, graph: Graph, options: SearchOptions, records: Store, studies: BaseStorage | None
+    ) -> GraphOutcome:
+        answer = open_model(records, self.machine)
+        try:
+            search = search_graph(
+                graph,
+                self.machine,
+                answer.model,
+                options,
+                progress=self.progress,
+                store=records,
+                storage=studies,
+            )
+        except SearchInterrupted as stop:
+            return GraphOutcome(stop.result, answer.line, is_interrupted=True)
+        if self.machine.spec.timed:
+            search = keep_faster_plan(
+                search,
+                graph,
+                self.machine,
+                intervals_by_input(graph, self.ranges),
+                options.seed,
+                self.progress,
+                self.allowance.build,
+            )
+        line = f"{answer.line}; {search.began_from}" if search.began_from else answer.line
+        return GraphOutcome(search, line, is_interrupted=False)
+
+    def _result(self, outcomes: Sequence[GraphOutcome], file: NetworkFile) -> SearchResult:
+        has_own_accuracy = len(outcomes) == 1 and not self.ranges
+        return SearchResult.of(
+            [one.search for one in outcomes],
+            self.machine,
+            self.options.objective,
+            file,
+            None if has_own_accuracy else self.accuracy,
+            self.dims,
+            self.ranges,
+            next((one.origin for one in outcomes if one.origin), ""),
+        )
+
+
+def _allowed_seconds(seconds: float | None, machine: Target) -> float | None:
+    """Return the time that a search may take. Raises ``InputError`` for a machine that counts cycles."""
+    if seconds is not None and not isinstance(machine, WholeNetworks):
+        raise InputError(
+            f"seconds bound searches on this CPU; on {machine.name} give trials and measure instead"
+        )
+    return seconds_of(seconds, "seconds")
+
+
+def _checked_workers(
+    workers: int | str | Cluster | None, machine: Target
+) -> int | str | Cluster | None:
+    """Return the workers. Raises ``InputError`` for illegal ones, and for a search that times whole runs of a network."""
+    check_workers(workers)
+    if workers is not None and isinstance(machine, WholeNetworks):
+        raise InputError(
+            f"workers = {workers!r:.60} for {machine.name}: a search on this CPU times whole runs of the network, "
+            "alone on this machine; leave workers out, or calibrate with them"
+        )
+    return workers
+
+
+def _build_limits(cores: int | None, memory: int | str | None, machine: Target) -> BuildLimits:
+    """Return the limits of builds. Raises ``InputError`` for illegal ones, and on a machine that builds no plans here."""
+    limits = limits_of(cores, memory)
+    if limits != NO_LIMITS and not isinstance(machine, WholeNetworks):
+        raise InputError(
+            f"cores and memory bound the builds of a search on this CPU; {machine.name} is emulated: leave them out"
+        )
+    return limits
+
+
+def _checked_storage(
+    strategy: str, storage: str | Path | None, machine: Target
+) -> str | Path | None:
+    """Return the storage. Raises ``InputError`` for one, or a strategy, on a machine that runs whole networks."""
+    if isinstance(machine, WholeNetworks) and (strategy != DEFAULT_STRATEGY or storage is not None):
+        raise InputError(
+            f"{machine.name} is searched in whole runs of the network, by one strategy and without a study; "
+            "leave strategy and storage out"
+        )
+    return storage
+
+
+def writable_plan_file(out: Path | str | None) -> Path | None:
+    """Return the file of a plan that is asked for. Raises ``InputError`` if it cannot be written."""
+    if out is None:
+        return None
+    path = path_of(out, "a plan")
+    check_place(path, PLAN)
+    return path
