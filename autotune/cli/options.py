@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -225,3 +226,9 @@ def _input_class(text: str) -> str | float | tuple[float, float]:
         low, high = map(float, text.split(":"))
         return low, high
     return float(text)
+
+
+def given_options(context: typer.Context, names: Iterable[str]) -> dict[str, bool]:
+    """Return by name whether an option of the command has another value than its default."""
+    defaults = {option.name: option.default for option in context.command.params}
+    return {name: context.params[name] != defaults[name] for name in names}

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from autotune.cli import progress as module
-from autotune.cli.commands.search import cost_text
+from autotune.cli.commands.search_result import cost_text
 from autotune.cli.progress import Lines, progress, time_left, working
 from autotune.targets.opening import load_spec
 from autotune.tuner.objective import Objective

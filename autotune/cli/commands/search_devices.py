@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autotune.cli.commands.search_options import SearchRequest
 from autotune.cli.console import print_facts, print_json, print_table, say
 from autotune.cli.progress import Report
 from autotune.errors import InputError
 from autotune.tuner.placement.objective import Serving
 
 if TYPE_CHECKING:
-    from autotune.graph.accuracy import Accuracy
-    from autotune.graph.ranges import Ranges
     from autotune.runtime.device_search import DeviceSearch
     from autotune.tuner.placement.planned import PlannedDevices
 
@@ -43,21 +42,12 @@ ForOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class DevicesRequest:
-    """The options of one ``autotune search --devices``, parsed; the plan file can be written."""
+    """A search whose groups are placed on several machines."""
 
-    model: str
+    search: SearchRequest
     devices: str
     links: Path | None
     serving: Serving
-    trials: int
-    measure: int
-    plan_file: Path
-    dims: dict[str, int]
-    accuracy: Accuracy | None
-    ranges: Ranges
-    seed: int
-    time_limit_seconds: float | None
-    store: str | None
 
 
 def check_device_options(
@@ -81,27 +71,28 @@ def run_device_search(request: DevicesRequest, heard: Report, json: bool) -> Non
     """Search, write the plan, print what the devices do."""
     from autotune import api
 
+    search = request.search
     result = api.search_devices(
-        request.model,
+        search.model,
         request.devices,
         request.links,
         request.serving,
-        request.trials,
-        request.measure,
-        request.seed,
-        request.dims,
-        request.plan_file,
-        request.store,
+        search.trials,
+        search.measure,
+        search.seed,
+        search.dims,
+        search.plan_file,
+        search.store,
         progress=heard,
-        accuracy=request.accuracy,
-        ranges=request.ranges,
-        time_limit_seconds=request.time_limit_seconds,
+        accuracy=search.accuracy,
+        ranges=search.ranges,
+        time_limit_seconds=search.time_limit_seconds,
     )
     if json:
         print_json(device_document(result))
     else:
         _print(result)
-    say(f"plan: {request.plan_file}")
+    say(f"plan: {search.plan_file}")
 
 
 def device_document(result: DeviceSearch) -> dict[str, Any]:

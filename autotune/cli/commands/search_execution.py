@@ -1,0 +1,156 @@
+"""The search behind ``autotune search``: search the network or its front, write plan and report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autotune.cli.commands.search_front import WrittenFront, check_files, write_front
+from autotune.cli.commands.search_options import SearchRequest
+from autotune.cli.commands.search_result import cost_text
+from autotune.cli.console import say
+from autotune.cli.options import machine_name
+from autotune.cli.progress import Report
+from autotune.errors import InputError
+from autotune.tuner.objective import Objective
+
+if TYPE_CHECKING:
+    from autotune.runtime.session.host_profile import HostProfile
+    from autotune.targets.protocol import Target
+    from autotune.targets.spec import HardwareSpec
+    from autotune.tuner.front import FrontPoint
+    from autotune.tuner.plan import Plan
+    from autotune.tuner.result import SearchResult
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOutcome:
+    """The result of a search and the machine that it is for; with a front, its best plan by the objective."""
+
+    spec: HardwareSpec
+    result: SearchResult
+    front: WrittenFront | None = None
+
+
+def execute(request: SearchRequest, heard: Report) -> SearchOutcome:
+    """Search the network; write its plan and its report."""
+    from autotune import api
+    from autotune.report.from_search import write_report
+    from autotune.runtime.session.defaults import choose_target, resolve_model
+    from autotune.targets.protocol import ExclusiveTarget
+    from autotune.tuner.interruption import SearchInterrupted
+
+    machine = choose_target(machine_name(request.target, request.threads))
+    network = resolve_model(request.model)
+    heard.title = f"search {request.model} on {machine.name}"
+    if request.front is None and not request.objective.is_product:  # else objectives change
+        heard.cost_text = partial(cost_text, machine.spec, request.objective)
+    if request.front is not None:
+        return _execute_front(request, network, machine, heard)
+    try:
+        result = api.search(
+            network,
+            machine,
+            trials=request.trials,
+            measure=request.measure,
+            seconds=request.seconds,
+            objective=request.objective,
+            seed=request.seed,
+            dims=request.dims,
+            out=request.plan_file,
+            progress=heard,
+            accuracy=request.accuracy,
+            ranges=request.ranges,
+            time_limit_seconds=request.time_limit_seconds,
+            workers=request.workers,
+            strategy=request.strategy,
+            storage=request.storage,
+            store=request.store,
+            cores=request.cores,
+            memory=request.memory,
+        )
+    except SearchInterrupted as stop:
+        write_report(stop.result, machine.spec, request.report_file, command=request.command)
+        say(interrupted_text(stop.result, machine.spec, request))
+        raise
+    heard("report", 0, 1)
+    is_timed = isinstance(machine, ExclusiveTarget) and len(result.graphs) == 1
+    profile = _profile_plan(network, machine, result.plan, request.dims) if is_timed else None
+    write_report(result, machine.spec, request.report_file, profile, request.command)
+    return SearchOutcome(machine.spec, result)
+
+
+def _execute_front(
+    request: SearchRequest, network: Path, machine: Target, heard: Report
+) -> SearchOutcome:
+    """Search a front; write every plan, the best by the objective again as the plan, and the report."""
+    from autotune import api
+    from autotune.report.from_search import write_report
+
+    assert request.front is not None
+    if (request.seconds, request.cores, request.memory) != (None, None, None):
+        raise InputError(
+            "--seconds, --cores and --memory bound searches on this CPU; with --front give --trials and --measure"
+        )
+    check_files(request.plan_file, request.front)
+    points: tuple[FrontPoint, ...] = ()
+
+    def keep(found: tuple[FrontPoint, ...]) -> None:
+        nonlocal points
+        points = found
+
+    try:
+        api.search_front(
+            network,
+            machine,
+            request.front,
+            request.trials,
+            request.measure,
+            request.seed,
+            request.dims,
+            progress=heard,
+            accuracy=request.accuracy,
+            ranges=request.ranges,
+            time_limit_seconds=request.time_limit_seconds,
+            strategy=request.strategy,
+            storage=request.storage,
+            store=request.store,
+            workers=request.workers,
+            each=keep,
+        )
+    except KeyboardInterrupt:
+        if points:
+            files = write_front(points, request.plan_file).files
+            say(f"plans so far: {', '.join(map(str, files))}")
+        raise
+    front = write_front(points, request.plan_file)
+    best = front.best(request.objective).result
+    best.plan.save(request.plan_file)
+    names = [file.name for file in front.files]
+    write_report(
+        best, machine.spec, request.report_file, None, request.command, front.points, names
+    )
+    return SearchOutcome(machine.spec, best, front)
+
+
+def interrupted_text(result: SearchResult, spec: HardwareSpec, request: SearchRequest) -> str:
+    """Return where the plan of an interrupted search is, and how good."""
+    measured = result.found.measured_cycles
+    cost = result.found.predicted_cycles if measured is None else measured
+    kind = "predicted" if measured is None else "measured"
+    return (
+        f"best plan so far: {request.plan_file}, {kind} {cost_text(spec, Objective.LATENCY, cost)}, "
+        f"{result.measurements} measurements; report: {request.report_file}"
+    )
+
+
+def _profile_plan(network: Path, machine: Target, plan: Plan, dims: dict[str, int]) -> HostProfile:
+    """Run a plan on this machine; return the time of each of its groups."""
+    from autotune.cli.run_check import random_inputs
+    from autotune.runtime.session.host_profile import host_profile
+    from autotune.runtime.session.session import Session
+
+    with Session(network, machine, dims=dims, plan=plan) as session:
+        return host_profile(session, random_inputs(session, seed=0))

@@ -1,0 +1,115 @@
+"""Options of ``autotune search`` that no other command has, and the request that they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotune.cli.options import MOST_COUNTED, SHIPPED, complete_network
+from autotune.tuner.objective import NAMES as OBJECTIVES
+from autotune.tuner.options import STRATEGY_NAMES
+
+if TYPE_CHECKING:
+    from autotune.graph.accuracy import Accuracy
+    from autotune.graph.ranges import Ranges
+    from autotune.tuner.objective import Objective
+
+NetworkArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="MODEL",
+        help=f"ONNX file, or the name of a shipped network; none with --replay. {SHIPPED}",
+        autocompletion=complete_network,
+    ),
+]
+
+TrialsOption = Annotated[
+    int, typer.Option("--trials", min=1, max=MOST_COUNTED, help="Plans to try at most.")
+]
+
+MeasureOption = Annotated[
+    int, typer.Option("--measure", min=1, max=MOST_COUNTED, help="Measurements for candidates.")
+]
+
+SecondsOption = Annotated[
+    float | None,
+    typer.Option(
+        "--seconds",
+        min=0.001,
+        help="Time of a search on this CPU, in place of --trials and --measure. Default: 15 to 60, by the "
+        "network's own time.",
+    ),
+]
+
+
+def _complete_strategy(typed: str) -> list[str]:
+    return [name for name in STRATEGY_NAMES if name.startswith(typed)]
+
+
+StrategyOption = Annotated[
+    str,
+    typer.Option(
+        "--strategy",
+        help=f"What proposes plans: {', '.join(STRATEGY_NAMES)}.",
+        autocompletion=_complete_strategy,
+    ),
+]
+
+StorageOption = Annotated[
+    str | None,
+    typer.Option(
+        "--storage",
+        help="Where the study of tried plans is kept: a URL of Optuna's storages, or a file (.log: a journal, else "
+        "SQLite). Default: studies.db beside the store. :memory: keeps none.",
+    ),
+]
+
+
+def _complete_objective(typed: str) -> list[str]:
+    return [name for name in OBJECTIVES if name.startswith(typed)]
+
+
+ObjectiveOption = Annotated[
+    str,
+    typer.Option(
+        "--objective",
+        help=f"What to minimise: {', '.join(OBJECTIVES)}, or a sum such as latency+4e-07*energy of cycles and "
+        "femtojoules.",
+        autocompletion=_complete_objective,
+    ),
+]
+
+ReportOption = Annotated[Path | None, typer.Option("--report", help="HTML report to write.")]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """The options of one ``autotune search``, parsed; the files can be written."""
+
+    model: str
+    target: str | None
+    threads: int | None
+    trials: int
+    measure: int
+    seconds: float | None
+    cores: int | None
+    memory: str | None
+    objective: Objective
+    plan_file: Path
+    report_file: Path
+    dims: dict[str, int]
+    accuracy: Accuracy | None
+    ranges: Ranges
+    seed: int
+    time_limit_seconds: float | None
+    workers: str | None
+    command: str
+    """The command line that repeats the search."""
+    strategy: str
+    storage: str | None
+    store: str | None
+    front: int | None
+    """Searches of a front; None for one plan."""
