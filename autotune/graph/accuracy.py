@@ -24,7 +24,7 @@ class Accuracy(StrEnum):
     CLOSE also allows convolutions by Winograd's F(2×2, 3×3), and by F(4×4, 3×3) of up to
     CLOSE_CHANNELS input channels. A result is within 3e-6 of the range of the convolution's outputs
     (greatest minus least) of the exact sum; EXACT is within 1.5e-6. Over the shipped networks both
-    are within 2e-5 of the range of a network's outputs
+    are within 4e-5 of the range of a network's outputs
     (docs/decisions/0023-small-winograd-tiles.md). Infinity or NaN in one pixel spreads over the
     tiles that read it.
 

@@ -10,7 +10,7 @@ import pytest
 
 from autotune.cli.main import main
 from autotune.cli.npz import read_inputs, write_outputs
-from autotune.cli.run_check import Difference, compare
+from autotune.cli.run_check import OF_RANGE, Difference, compare, compare_arrays
 from autotune.errors import InputError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
@@ -115,6 +115,45 @@ def test_truth_values_and_equal_infinities_are_compared() -> None:
         "z": Difference(1.0, False),
         "s": Difference(0.0, True),
     }
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 29.0, 1e6])
+@pytest.mark.parametrize(("share", "passes"), [(0.5, True), (2.0, False)])
+def test_a_difference_is_judged_by_the_range_of_its_output(
+    scale: float, share: float, passes: bool
+) -> None:
+    """A sum that cancels to 0 keeps the rounding of its terms, which have the size of the range."""
+    reference = np.float32([-0.5, 0.0, 0.5]) * np.float32(scale)
+    output = reference + np.float32([0, share * OF_RANGE * scale, 0])
+    assert compare_arrays(output, reference).is_tolerable is passes
+
+
+def test_u_nets_sums_in_another_order_pass_and_a_tenth_of_a_permille_does_not() -> None:
+    """U-Net on `mobile`: outputs from -13 to 16, at most 3.6e-5 from the reference."""
+    reference = np.linspace(-13, 16, 1001)
+    near = np.argmin(np.abs(reference))
+    for distance, passes in ((3.6e-5, True), (29e-4, False)):
+        output = reference.copy()
+        output[near] += distance
+        assert compare_arrays(output, reference).is_tolerable is passes
+
+
+def test_small_outputs_that_are_all_wrong_differ() -> None:
+    reference = np.float32([1e-6, 2e-6, 5e-6])
+    assert not compare_arrays(np.zeros(3, np.float32), reference).is_tolerable
+
+
+def test_an_output_of_one_value_has_no_range_and_is_held_to_1() -> None:
+    zeros = np.zeros(3, np.float32)
+    assert compare_arrays(zeros + np.float32(5e-6), zeros).is_tolerable
+    assert not compare_arrays(zeros + np.float32(5e-5), zeros).is_tolerable
+
+
+def test_large_integers_differ_by_one_and_infinities_from_every_number() -> None:
+    reference = np.int64([5000, 0])
+    assert not compare_arrays(np.int64([5001, 0]), reference).is_tolerable
+    assert not compare_arrays(np.float32([3, 1]), np.float32([np.inf, 1])).is_tolerable
+    assert not compare_arrays(np.float32([np.nan, 1]), np.float32([2, 1])).is_tolerable
 
 
 @pytest.mark.parametrize("dtype", [*DType])

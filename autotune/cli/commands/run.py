@@ -61,7 +61,11 @@ InputsOption = Annotated[
     Path | None, typer.Option("--inputs", help="NPZ file; default: seeded random.")
 ]
 CheckOption = Annotated[
-    bool, typer.Option("--check", help="Compare with the numpy reference; look for races.")
+    bool,
+    typer.Option(
+        "--check",
+        help="Compare with the numpy reference, by a share of each output's range; look for races.",
+    ),
 ]
 RepeatOption = Annotated[
     int | None,
@@ -394,11 +398,13 @@ def _print_costs(costs: Costs) -> None:
 
 
 def _print_differences(differences: Mapping[str, Difference]) -> None:
-    from autotune.cli.run_check import ATOL, RTOL
+    from autotune.cli.run_check import OF_RANGE, RELATIVE
 
     rows = [
         (name, f"{x.largest:.3g}", "ok" if x.is_tolerable else "DIFFERS")
         for name, x in differences.items()
     ]
-    title = f"against the reference (rtol {RTOL:g}, atol {ATOL:g})"
+    title = (
+        f"against the reference (tolerance {RELATIVE:g} of a number + {OF_RANGE:g} of the range)"
+    )
     print_table(title, ("output", "largest difference", ""), rows)
