@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from autotune.cost_model.analysis import analytic_model
+from autotune.fusion.analysis import nests_of
+from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
+from autotune.graph.builder import GraphBuilder
+from autotune.operators.op import OpKind
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec, Memory
@@ -84,7 +89,38 @@ class TestContract:
         assert np.median(np.abs(cycles / estimate - 1)) < 0.2
 
 
-def test_no_estimate_of_a_scratchpad_machine_undercuts_the_roofline() -> None:
-    for nest, table in tables(SPEC):
-        found = analytic_model(SPEC).analyse(nest, table, SPEC)
+@pytest.mark.parametrize("memory", Memory)
+def test_no_estimate_undercuts_the_roofline(memory: Memory) -> None:
+    spec = spec_of(memory)
+    for nest, table in tables(spec):
+        found = analytic_model(spec).analyse(nest, table, spec)
         assert (found.roofline <= found.estimate * (1 + 1e-9)).all()
+
+
+def bound_of(build: Callable[[GraphBuilder], str], spec: HardwareSpec) -> float:
+    builder = GraphBuilder("one operator")
+    graph = builder.build([build(builder)])
+    (nest,) = nests_of(Group.from_graph(graph, [op.name for op in graph.ops]))
+    table = enumerate_nest(nest, spec.scratchpad_elements, 1, 4, np.random.default_rng(0))
+    found = analytic_model(spec).analyse(nest, table, spec)
+    assert (found.roofline == found.roofline[0]).all()
+    return float(found.roofline[0])
+
+
+def test_caches_bound_a_product_by_its_multiply_adds() -> None:
+    def product(b: GraphBuilder) -> str:
+        return b.add(OpKind.MATMUL, b.input("x", (64, 32)), b.input("w", (32, 48)))
+
+    spec = spec_of(Memory.CACHED)
+    assert bound_of(product, spec) == 64 * 32 * 48 / (spec.matrix.rows * spec.matrix.cols)
+
+
+def test_caches_bound_a_run_by_the_bytes_that_they_do_not_hold() -> None:
+    spec = spec_of(Memory.CACHED)
+    bytes_per_cycle, elements = spec.dram.bytes_per_cycle, spec.scratchpad_elements
+
+    def relu(rows: int) -> Callable[[GraphBuilder], str]:
+        return lambda b: b.add(OpKind.RELU, b.input("x", (rows, elements // 16)))
+
+    assert bound_of(relu(8), spec) == 1  # input and output fill the caches
+    assert bound_of(relu(32), spec) == 3 * 4 * elements / bytes_per_cycle

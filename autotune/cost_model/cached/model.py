@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import numpy as np
+
 from autotune.cost_model.cached.tensors import moved_bytes
 from autotune.cost_model.cached.unit_costs import fit_unit_costs
 from autotune.cost_model.cached.work_counts import count_work
@@ -43,6 +45,20 @@ class CachedAnalysis(Totals):
     def moved_bytes(self) -> Floats:
         """DRAM bytes: caches move every tensor once."""
         return self.zeros + moved_bytes(self.nest)
+
+    @cached_property
+    def roofline(self) -> Floats:
+        """Cycles that no run can undercut: the multiply-adds at the peak of the cores in use, or the
+        bytes beyond the capacity of the caches at DRAM's bandwidth.
+
+        Tensors within the caches may lie there from the run before, and then no byte comes from DRAM.
+        """
+        spec = self.spec
+        peak = spec.matrix.rows * spec.matrix.cols * self.tiling.active_cores
+        beyond = np.maximum(0.0, self.moved_bytes - spec.scratchpad.size_bytes)
+        bounds = (self.multiply_adds / peak, beyond / spec.dram.bytes_per_cycle)
+        roofline: Floats = np.maximum(1.0, np.maximum(*bounds))
+        return roofline
 
     @cached_property
     def dynamic_fj(self) -> Floats:
