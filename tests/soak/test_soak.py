@@ -23,8 +23,8 @@ from tests.soak.resources import Sample, Watch, grown
 from tests.soak.soak import unanswered
 from tests.soak.workloads import WORKLOADS, Case
 
-SECONDS = 45
-"""Of a soak inside the tests: every fault strikes where the machine is not busy with other tests."""
+SECONDS = 25
+"""Of a soak inside the tests: the faults take a second each, so that all strike where the machine is not busy."""
 
 
 def soak(folder: Path, *more: str) -> subprocess.Popen[str]:
