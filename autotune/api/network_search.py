@@ -95,9 +95,10 @@ def search(
     Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this
     budget. Shapes that depend on values are those of inputs drawn by ``seed``; other shapes are
     planned by rule when they run. Costs are predicted by the target's calibrated model, else by the shipped one
-    on emulated machines, and by an analytic estimate on this CPU. Raises ``AutotuneError`` for a network that
-    cannot be read, for ``seconds`` on an emulated machine, for ``workers`` on this CPU, and, before it searches,
-    for a place where no plan can be written.
+    on emulated machines, and by an analytic estimate on this CPU.
+
+    Raises ``AutotuneError`` before it searches: for a network that cannot be read, for a place where no plan can
+    be written, for ``seconds`` on an emulated machine, and for ``workers`` on this CPU.
     """
     start_seconds = time.monotonic()
     plan_file, extents, limits = writable_plan_file(out), dims_of(dims), ranges_of(ranges)

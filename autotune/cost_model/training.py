@@ -22,8 +22,10 @@ MIN_SCALE = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How trees are grown: how many and how deep, the share of each that counts, the least weight of a
-    leaf, what pulls leaves to zero, and the error from which on errors count by their size, not its square."""
+    """How trees are grown: ``rounds`` trees of ``depth``, of each of which the share ``eta`` counts.
+
+    A leaf weighs at least ``leaf_weight``; ``pull`` draws leaves to zero. Errors beyond ``slope`` count by their
+    size instead of its square."""
 
     rounds: int = 200
     depth: int = 5

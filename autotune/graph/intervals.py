@@ -164,9 +164,11 @@ def licence(
     constants: Mapping[str, Interval] | None = None,
     sums: Mapping[str, ProductSums] | None = None,
 ) -> Mapping[str, Interval] | None:
-    """For every integer and boolean input the range in which the graph is proved exact whatever its
-    other inputs are, the same power of two for all as far as their types reach; None where no range
-    is. ``constants`` are their intervals, ``sums`` the ``product_sums``, where those are known."""
+    """Return the ranges of integer and boolean inputs within which the graph is proved exact.
+
+    Other inputs may be anything. All ranges end at the same power of two, as far as their types reach.
+    None says that there is no such range. ``constants`` are their intervals and ``sums`` the
+    ``product_sums``, where those are known."""
     known = constants
     if known is None:
         known = constant_intervals(graph) if has_integers(graph) else {}

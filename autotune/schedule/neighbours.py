@@ -25,9 +25,9 @@ def neighbours(
 ) -> ScheduleTable:
     """Return the legal schedules one step from those of ``table``, each once.
 
-    A step is an extent one or two candidates up or down, one extent up and another down (capacity binds,
-    so that single steps up rarely fit), the other number of buffers, another loop order, another number
-    of cores, or with ``im2col`` the other algorithm of convolutions.
+    A step changes one of these: an extent, by one or two candidates; two extents, one up and one down
+    (capacity binds, so a single step up rarely fits); the number of buffers; the loop order; the number of
+    cores; with ``im2col`` the algorithm of convolutions.
     """
     parts = [
         _step_extents(nest, table, tile_multiple, buffers),

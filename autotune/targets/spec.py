@@ -185,9 +185,9 @@ class ControlSpec:
 class EnergySpec:
     """Energy of each action in femtojoules (as in Accelergy, Wu et al., ICCAD 2019).
 
-    Per useful multiply-add of each number format, per element of a simple vector operation, per
-    byte of scratchpad and of DRAM burst, per opened DRAM row, per dispatched instruction, and per
-    core and cycle of leakage and clock."""
+    Computing: per useful multiply-add of each number format, and per element of a simple vector
+    operation. Moving: per byte of scratchpad and of DRAM burst, and per opened DRAM row. Others: per
+    dispatched instruction, and per core and cycle of leakage and clock."""
 
     mac_fj: int
     mac_bf16_fj: int

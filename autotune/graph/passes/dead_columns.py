@@ -1,8 +1,8 @@
 """Dead columns: the elements of attention weights that are proved to be zero while a mask hides its end.
 
-A mask of a padded batch is 0 from some place on, and 1 at its first place. What is computed of it element by element
-keeps the place. Where a softmax runs along it, and all scores at hidden places lie so far below the first one that
-their exponentials are zero, its result is zero there, whatever the scores are.
+A mask of a padded batch is 0 from some place on, and 1 at its first place. Element-wise operators keep the place.
+A softmax along it has exact zeros at the hidden places, if their scores lie far enough below the first one: their
+exponentials are then zero, whatever the scores are.
 """
 
 from __future__ import annotations

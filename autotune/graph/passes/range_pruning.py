@@ -3,8 +3,8 @@
 A ReLU over what is never negative, a Clip that cannot bind, a mask of ones, a choice of which one
 side is never taken. Ranges come from interval analysis; those of inputs are given by who knows them
 (``Session(ranges=…)``, which checks them in every run). An interval says nothing about NaN: an operand
-is left out only where it is proved finite too. A zero may keep the sign that ReLU, Abs and the addition
-of 0 take from it, so 1 / (x + 0) of −0 is −∞ without the addition and +∞ with it.
+is left out only where it is proved finite too. A zero may keep its sign, which ReLU, Abs and the addition
+of 0 remove. So 1 / (x + 0) of −0 is −∞ without the addition and +∞ with it.
 """
 
 from __future__ import annotations

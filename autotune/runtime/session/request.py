@@ -94,8 +94,8 @@ def open_request(
 ) -> OpenRequest:
     """Check the arguments of a session and resolve names, files and defaults.
 
-    Raises ``InputError`` for an argument of a wrong type and for ranges that are not those of the
-    plan, ``PlanError`` for a plan of another machine or of a network file that has changed.
+    Raises ``InputError`` for an argument of a wrong type and for ranges other than the plan's. Raises
+    ``PlanError`` for a plan of another machine or of a network file that has changed.
     """
     given, policy = choose_plan(plan), OutOfRangePolicy.parse(outside)
     bound, limits, classes = dims_of(dims), ranges_of(ranges), _classes(assume)

@@ -67,9 +67,9 @@ class Session(Displayed):
     while it builds (a number, or a text such as ``4GiB``; None: any). ``status().builds`` tells what
     was built. A build that exceeds the memory is refused.
 
-    Raises ``AutotuneError`` if a cost model is needed of this CPU, which was never calibrated,
-    ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network,
-    ``InputError`` for an argument of a wrong type.
+    Raises ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network and
+    ``InputError`` for an argument of a wrong type. ``AutotuneError`` says that a cost model of this CPU
+    is needed, which was never calibrated.
     """
 
     def __init__(
@@ -114,10 +114,12 @@ class Session(Displayed):
 
         ``inputs`` is one mapping of arrays by input name, or the arrays in the order of
         ``session.inputs``; ``named`` gives arrays by keyword. A sequence is a list of arrays. Uses
-        the program table that is current now. Raises ``InputError`` for a wrong name, shape or
-        element type, for extents that contradict each other and for integers beyond what is proved
-        exact, ``ModelError`` for a network that cannot be specialised to these shapes,
-        ``AutotuneError`` for a closed session.
+        the program table that is current now.
+
+        Raises ``InputError`` for a wrong name, shape or element type. Extents that contradict each
+        other and integers beyond the proved exact ones are ``InputError`` too. ``ModelError`` says
+        that the network cannot be specialised to these shapes, ``AutotuneError`` that the session
+        is closed.
         """
         if len(inputs) == 1 and not named and type(inputs[0]) is dict:  # the usual call
             return self._network.run(inputs[0])

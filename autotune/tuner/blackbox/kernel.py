@@ -21,9 +21,11 @@ SQRT3 = float(np.sqrt(3.0))
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """``shares`` [d] between 0 and 1, ``lengths`` [d] in units of a parameter's range, the ``weights`` [j] of
-    scores against 1 of the product, their common ``score_length`` in standard deviations, and the ``noise``
-    variance that nothing explains, in units of the signal's."""
+    """Parameters of the kernel.
+
+    ``shares`` [d] lie between 0 and 1; ``lengths`` [d] are in units of a parameter's range. Scores have the
+    ``weights`` [j], the product has 1; ``score_length`` is common to them, in standard deviations. ``noise`` is
+    the unexplained variance in units of the signal's."""
 
     shares: Floats
     lengths: Floats

@@ -1,8 +1,8 @@
 """The least cycles of a group, and of any plan of a network, on an emulated machine.
 
-What it counts, and why no schedule undercuts it (docs/decisions/0050-lower-bound.md): work of the
-matrix unit and of the vector unit at their best tiling, bytes that must cross the DRAM channel, rows
-opened for them, the instructions that move them, scratchpad ports, and the way in and out of a program.
+It counts the work of both units at their best tiling, and the bytes that must cross the DRAM channel.
+Rows opened for those bytes and the instructions that move them count too. So do scratchpad ports and the
+way in and out of a program. docs/decisions/0050-lower-bound.md says why no schedule undercuts it.
 """
 
 from __future__ import annotations

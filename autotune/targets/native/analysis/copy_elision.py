@@ -40,8 +40,10 @@ TRANSFERS = frozenset((Opcode.LOAD, Opcode.STORE, Opcode.GATHER))
 
 @dataclass(slots=True)
 class Residence:
-    """The operands of a stream that lie in tensors, by (place of instruction, operand), the places
-    of the transfers that are left out, and for those of LOADs the operands that read their tensor."""
+    """The operands of a stream that lie in tensors, by (place of instruction, operand).
+
+    ``dropped`` are the places of the transfers that are left out. ``readers`` holds, by the place of a
+    left-out LOAD, the operands that read its tensor."""
 
     operands: dict[tuple[int, str], InPlace] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)

@@ -67,10 +67,12 @@ class Tables:
 
 @dataclass(frozen=True, slots=True)
 class Linkable:
-    """A program ready to be linked: the tables of what comes before parts that threads may take, and
-    of these, the code that they call, ``rows`` of the instructions that compiled kernels decode, constants to pack, and numbers
-    of the tensors that calls reach in their own memory. ``clocks`` are the streams', where they are
-    timed."""
+    """A program ready to be linked.
+
+    ``befores`` are the tables that run first, ``streams`` those that threads may share out. ``kernels`` is the
+    code that both call; ``rows`` are the instructions that compiled kernels decode. ``packed`` are the constants
+    to pack. ``read_in_place`` numbers the tensors that calls read in their own memory. ``clocks`` belong to the
+    streams, where those are timed."""
 
     program: Program
     befores: tuple[Tables, ...]

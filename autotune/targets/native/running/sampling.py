@@ -2,9 +2,9 @@
 
 What slows a machine down, be it a program or another guest of its host, does so for some milliseconds at
 a time. Repeats without pause then agree and are all too slow; visits with other work in between tell.
-The time of a program is the lower quartile of its visits' fastest repeats. The fastest of all tells how
-high the clock rose once, and differs by 2 % and more from one process to the next, where the quartile
-of 12 visits differs by 1.2 % in the median; slow spells move the median more than the quartile.
+The time of a program is the lower quartile of its visits' fastest repeats. Over 12 visits it differs by
+1.2 % (median) from one process to the next. The fastest repeat of all differs by 2 % and more: it tells how
+high the clock rose once. Slow spells move the median more than the quartile.
 """
 
 from __future__ import annotations

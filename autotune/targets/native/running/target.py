@@ -43,10 +43,9 @@ goes first."""
 class NativeTarget:
     """Runs programs on this machine's CPU, one thread per core of the spec.
 
-    ``time`` says what a program takes in the midst of an inference: it is repeated on the same
-    tensors without pause, so that inputs, constants and outputs are in cache as far as they fit,
-    as those of a group are behind the group that made them; what does not fit comes from memory
-    every time. Safe to use from several threads: programs run one after the other. Pickles as spec
+    ``time`` measures a program as in the midst of an inference: repeated on the same tensors without
+    pause. Inputs, constants and outputs are then in cache as far as they fit, as they are behind the
+    group that made them. The rest comes from memory every time. Safe to use from several threads: programs run one after the other. Pickles as spec
     and name. Code that crashes takes the process along: ``autotune.measure`` measures in workers.
     """
 

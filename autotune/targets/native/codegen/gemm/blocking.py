@@ -49,12 +49,13 @@ class Panels:
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """Panels of ``width`` elements: the full ones, then a narrower one if need be. ``scattered``:
-    row1 and row0 are one sequence of rows, and a tile may span several of row0. ``rows_outside``:
-    all panels pass by a tile of rows (all have the same tiles), else all rows by a panel. ``far``:
-    a panel comes from beyond the L1 cache each time. ``coming``: elements of the next panel that a
-    step of the reduction prefetches, where panels come from beyond the L2 cache, so that all tiles
-    of rows wait for it a little and not the first one for all of it; else 0."""
+    """Panels of ``width`` elements: the full ones, then a narrower one if need be.
+
+    ``scattered``: row1 and row0 are one sequence of rows, and a tile may span several of row0.
+    ``rows_outside``: all panels pass by a tile of rows (all have the same tiles), else all rows by
+    a panel. ``far``: a panel comes from beyond the L1 cache each time. ``coming``: elements of the
+    next panel that a step of the reduction prefetches; 0 where panels come from within the L2
+    cache. All tiles of rows then wait a little, instead of the first one for the whole panel."""
 
     width: int
     panels: tuple[Panels, ...]

@@ -1,9 +1,9 @@
 """Large products in blocks of rows and of the reduction, for gemm.py: a block of the broadcast factor
 is copied to the stack, and all panels of the other pass by it.
 
-Read where it is, the broadcast factor of a large product comes from far away for every panel, and its
-rows, a multiple of 4 KiB apart, fall into one set of the L1 cache. The copy's rows lie apart. Sums go
-on from what a block left in c, so that every element is the same chain of roundings as without
+Without the copy, the broadcast factor of a large product comes from far away for every panel. Its rows
+are a multiple of 4 KiB apart and fall into one set of the L1 cache; the copy's rows lie apart. Sums go
+on from the values that a block left in c, so every element has the roundings that it has without
 blocks. Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34(3),
 2008).
 """

@@ -1,8 +1,8 @@
 """Generator of fp32 MATMUL kernels: GemmShape → MicroKernel. It walks panels and tiles of rows;
 register_tile.py writes a tile's sums and epilogue.py what becomes of them.
 
-Register tiles of outer products, a panel of one factor held near while rows of the other pass, are
-Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34(3), 2008).
+Register tiles of outer products hold a panel of one factor near while rows of the other pass (Goto and
+van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008).
 """
 
 from __future__ import annotations
