@@ -6,34 +6,25 @@ Shapes are computed in the file, from ``Shape`` nodes; causal and attention mask
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
 from autotune.datasets.exporter import Exporter, opened
-from autotune.datasets.image_blocks import swish
-from autotune.datasets.llama import rms_norm, rotation_tables
+from autotune.datasets.llama import (
+    Heads,
+    gated,
+    grouped_heads,
+    rms_norm,
+    rotated,
+    rotation_tables,
+)
 from autotune.datasets.transformers import check_heads
-from autotune.errors import ModelError
 
 LOWEST = float(np.finfo(np.float32).min)
 """What a masked score is set to."""
 BATCH, SEQUENCE, PAST = "batch_size", "sequence_length", "past_sequence_length"
 TOTAL = f"{PAST} + {SEQUENCE}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Heads:
-    width: int
-    heads: int
-    shared: int
-    """Heads of keys and values."""
-    context: int
-
-    @property
-    def depth(self) -> int:
-        return self.width // self.heads
 
 
 def gpt2_decoder(
@@ -51,7 +42,7 @@ def gpt2_decoder(
     Raises ``ModelError`` when ``width`` is not a multiple of ``heads``.
     """
     check_heads("gpt2_decoder", width, heads)
-    sizes = _Heads(width, heads, heads, context)
+    sizes = Heads(width, heads, heads)
     export = Exporter(np.random.default_rng(seed))
     words = export.normal("wte", (vocabulary, width), 1 / math.sqrt(width))
     places = export.normal("wpe", (context, width), 0.5 / math.sqrt(width))
@@ -67,7 +58,7 @@ def gpt2_decoder(
         joint = export.linear(normal, f"{stem}qkv", width, 3 * width)
         parts = export.split(joint, 3, width)
         query, key, value = (_headed(export, part, heads, sizes.depth) for part in parts)
-        mixed = _attention(export, (query, key, value), index, sizes, hidden)
+        mixed = _attention(export, (query, key, value), index, sizes, context, hidden)
         x = export.node("Add", x, export.linear(mixed, f"{stem}out", width, width))
         normal = export.layer_norm(x, f"{stem}ln2", width)
         inner = export.gelu_tanh(export.linear(normal, f"{stem}up", width, 4 * width))
@@ -93,10 +84,7 @@ def llama_decoder(
 
     Raises ``ModelError`` when ``width`` is not a multiple of ``heads``, or ``heads`` of ``shared``.
     """
-    check_heads("llama_decoder", width, heads)
-    if heads % shared:
-        raise ModelError(f"llama_decoder: heads {heads} is no multiple of shared {shared}")
-    sizes = _Heads(width, heads, shared, context)
+    sizes = grouped_heads("llama_decoder", width, heads, shared)
     export = Exporter(np.random.default_rng(seed))
     words = export.normal("embedding", (vocabulary, width), 1.0)
     x = export.node("Gather", words, "input_ids", axis=0)
@@ -123,20 +111,13 @@ def llama_decoder(
             )
             for role, n in (("q", heads), ("k", shared), ("v", shared))
         )  # fmt: skip
-        query, key = (_rotated(export, part, turns, sizes.depth) for part in (query, key))
-        mixed = _attention(export, (query, key, value), index, sizes, masked)
+        query, key = (rotated(export, part, turns, sizes.depth) for part in (query, key))
+        mixed = _attention(export, (query, key, value), index, sizes, context, masked)
         x = export.node(
             "Add", x, export.node("MatMul", mixed, export.weight(f"{stem}o_w", width, width))
         )
         normal = rms_norm(export, x, f"{stem}norm2", width)
-        gate, up = (
-            export.node("MatMul", normal, export.weight(f"{stem}{role}_w", width, hidden))
-            for role in ("gate", "up")
-        )
-        inner = export.node("Mul", swish(export, gate), up)
-        x = export.node(
-            "Add", x, export.node("MatMul", inner, export.weight(f"{stem}down_w", hidden, width))
-        )
+        x = export.node("Add", x, gated(export, normal, stem, width, hidden))
     x = rms_norm(export, x, "final", width)
     export.node("MatMul", x, export.weight("head_w", width, vocabulary), output="logits")
     return _model(export, "llama_decoder", layers, sizes, vocabulary)
@@ -166,15 +147,6 @@ def _headed(export: Exporter, x: str, heads: int, depth: int) -> str:
     return export.transpose(export.node("Reshape", x, shape), 0, 2, 1, 3)
 
 
-def _rotated(export: Exporter, x: str, turns: tuple[str, ...], depth: int) -> str:
-    """Pairs of the halves of the last axis turned by their place."""
-    half = depth // 2
-    second = export.node("Neg", export.slice(x, half, depth))
-    swapped = export.node("Concat", second, export.slice(x, 0, half), axis=-1)
-    kept, turned = (export.node("Mul", a, b) for a, b in zip((x, swapped), turns, strict=True))
-    return export.node("Add", kept, turned)
-
-
 def _hidden_keys(export: Exporter) -> str:
     """What the attention mask adds to scores: 0, or the lowest number; [batch, 1, 1, past + sequence]."""
     axes = export.integers("mask_axes", 1, 2)
@@ -184,7 +156,12 @@ def _hidden_keys(export: Exporter) -> str:
 
 
 def _attention(
-    export: Exporter, parts: tuple[str, str, str], index: int, sizes: _Heads, hidden: str
+    export: Exporter,
+    parts: tuple[str, str, str],
+    index: int,
+    sizes: Heads,
+    context: int,
+    hidden: str,
 ) -> str:
     """Queries against all keys up to their own place; the result is [batch, sequence, width]."""
     query = parts[0]
@@ -195,7 +172,7 @@ def _attention(
         )
         for role, new in zip(("key", "value"), parts[1:], strict=True)
     )  # fmt: skip
-    masked = _causal(export, query, keys, index, sizes)
+    masked = _causal(export, query, keys, index, context)
     if sizes.shared < sizes.heads:
         keys, values = (_repeated(export, x, sizes) for x in (keys, values))
     scores = export.node("MatMul", query, export.transpose(keys, 0, 1, 3, 2))
@@ -207,10 +184,10 @@ def _attention(
     return export.node("Reshape", mixed, shape)
 
 
-def _causal(export: Exporter, query: str, keys: str, index: int, sizes: _Heads) -> str:
+def _causal(export: Exporter, query: str, keys: str, index: int, context: int) -> str:
     """Rows past … past + sequence of a stored lower triangle, columns of all keys."""
     if not index:
-        shape = (1, 1, sizes.context, sizes.context)
+        shape = (1, 1, context, context)
         export.value("triangle", np.tril(np.ones(shape[2:], bool)).reshape(shape))
     total = _size(export, keys, 2)
     first = export.node("Sub", total, _size(export, query, 2))
@@ -222,7 +199,7 @@ def _causal(export: Exporter, query: str, keys: str, index: int, sizes: _Heads) 
     return export.node("Slice", rows, nought, end, export.integers(f"{stem}_columns", 3))
 
 
-def _repeated(export: Exporter, x: str, sizes: _Heads) -> str:
+def _repeated(export: Exporter, x: str, sizes: Heads) -> str:
     """[batch, shared, rows, depth] with every head as often as queries share it."""
     times = sizes.heads // sizes.shared
     batch, rows = (_size(export, x, axis) for axis in (0, 2))
@@ -233,7 +210,7 @@ def _repeated(export: Exporter, x: str, sizes: _Heads) -> str:
 
 
 def _model(
-    export: Exporter, name: str, layers: int, sizes: _Heads, vocabulary: int
+    export: Exporter, name: str, layers: int, sizes: Heads, vocabulary: int
 ) -> onnx.ModelProto:
     kept = [f"{n}.{role}" for n in range(layers) for role in ("key", "value")]
     old, new = ((BATCH, sizes.shared, rows, sizes.depth) for rows in (PAST, TOTAL))

@@ -19,15 +19,16 @@ BASE = 10000.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    past: int
+class Heads:
+    """``heads`` of queries over ``shared`` ones of keys and values."""
+
     width: int
     heads: int
     shared: int
-    """Heads of keys and values."""
 
     @property
     def depth(self) -> int:
+        """Elements of a head."""
         return self.width // self.heads
 
 
@@ -48,10 +49,7 @@ def llama_step(
 
     Raises ``ModelError`` when ``width`` is not a multiple of ``heads``, or ``heads`` of ``shared``.
     """
-    check_heads("llama_step", width, heads)
-    if heads % shared:
-        raise ModelError(f"llama_step: heads {heads} is no multiple of shared {shared}")
-    sizes = _Sizes(past, width, heads, shared)
+    sizes = grouped_heads("llama_step", width, heads, shared)
     export = Exporter(np.random.default_rng(seed))
     words = export.normal("embedding", (vocabulary, width), 1.0)
     x = export.node("Gather", words, "input_ids", axis=0)
@@ -65,9 +63,9 @@ def llama_step(
     for index in range(layers):
         name = f"layer{index}_"
         normal = rms_norm(export, x, f"{name}norm1", width)
-        x = export.node("Add", x, _attention(export, normal, index, sizes, turns))
+        x = export.node("Add", x, _attention(export, normal, index, past, sizes, turns))
         normal = rms_norm(export, x, f"{name}norm2", width)
-        x = export.node("Add", x, _gated(export, normal, name, width, hidden))
+        x = export.node("Add", x, gated(export, normal, name, width, hidden))
     x = rms_norm(export, x, "final", width)
     export.node("MatMul", x, export.weight("head_w", width, vocabulary), output="logits")
     old, new = (floats((1, shared, rows, sizes.depth)) for rows in (past, past + 1))
@@ -87,6 +85,14 @@ def llama_step(
     )
 
 
+def grouped_heads(network: str, width: int, heads: int, shared: int) -> Heads:
+    """Return the heads of a network. Raises ``ModelError`` where they do not divide each other."""
+    check_heads(network, width, heads)
+    if heads % shared:
+        raise ModelError(f"{network}: heads {heads} is no multiple of shared {shared}")
+    return Heads(width, heads, shared)
+
+
 def rotation_tables(depth: int) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.float32]], ...]:
     """Cosines and sines of every place, both halves alike: [CONTEXT, depth]."""
     rates = BASE ** (-np.arange(0, depth, 2) / depth)
@@ -104,7 +110,7 @@ def rms_norm(export: Exporter, x: str, name: str, width: int) -> str:
     return export.node("Mul", export.vector(f"{name}_scale", width, 1.0), normal)
 
 
-def _rotated(export: Exporter, x: str, turns: tuple[str, ...], depth: int) -> str:
+def rotated(export: Exporter, x: str, turns: tuple[str, ...], depth: int) -> str:
     """Pairs of the halves of the last axis turned by their place."""
     half = depth // 2
     second = export.node("Neg", export.slice(x, half, depth))
@@ -113,7 +119,9 @@ def _rotated(export: Exporter, x: str, turns: tuple[str, ...], depth: int) -> st
     return export.node("Add", kept, turned)
 
 
-def _attention(export: Exporter, x: str, index: int, sizes: _Sizes, turns: tuple[str, ...]) -> str:
+def _attention(
+    export: Exporter, x: str, index: int, past: int, sizes: Heads, turns: tuple[str, ...]
+) -> str:
     """One query against all keys; every head of keys serves heads / shared queries."""
     stem, width, depth, shared = f"layer{index}_", sizes.width, sizes.depth, sizes.shared
 
@@ -121,9 +129,9 @@ def _attention(export: Exporter, x: str, index: int, sizes: _Sizes, turns: tuple
         flat = export.node("MatMul", x, export.weight(f"{stem}{role}_w", width, count * depth))
         return export.transpose(export.reshape(flat, 1, 1, count, depth), 0, 2, 1, 3)
 
-    query = _rotated(export, projected("q", sizes.heads), turns, depth)
+    query = rotated(export, projected("q", sizes.heads), turns, depth)
     new = {
-        "key": _rotated(export, projected("k", shared), turns, depth),
+        "key": rotated(export, projected("k", shared), turns, depth),
         "value": projected("v", shared),
     }
     keys, values = (
@@ -133,6 +141,7 @@ def _attention(export: Exporter, x: str, index: int, sizes: _Sizes, turns: tuple
                 "Concat", f"past_key_values.{index}.{role}", row,
                 output=f"present.{index}.{role}", axis=2,
             ),
+            past + 1,
             sizes,
         )
         for role, row in new.items()
@@ -144,16 +153,16 @@ def _attention(export: Exporter, x: str, index: int, sizes: _Sizes, turns: tuple
     return export.node("MatMul", joined, export.weight(f"{stem}out_w", width, width))
 
 
-def _repeated(export: Exporter, x: str, sizes: _Sizes) -> str:
+def _repeated(export: Exporter, x: str, rows: int, sizes: Heads) -> str:
     """[1, shared, rows, depth] with every head as often as queries share it."""
-    rows, times = sizes.past + 1, sizes.heads // sizes.shared
+    times = sizes.heads // sizes.shared
     stem = f"repeat{len(export.nodes)}"
     wide = export.node("Unsqueeze", x, export.integers(f"{stem}_axis", 2))
     shape = export.integers(f"{stem}_shape", 1, sizes.shared, times, rows, sizes.depth)
     return export.reshape(export.node("Expand", wide, shape), 1, sizes.heads, rows, sizes.depth)
 
 
-def _gated(export: Exporter, x: str, name: str, width: int, hidden: int) -> str:
+def gated(export: Exporter, x: str, name: str, width: int, hidden: int) -> str:
     """SwiGLU (arXiv:2002.05202)."""
     gate, up = (
         export.node("MatMul", x, export.weight(f"{name}{role}_w", width, hidden))
