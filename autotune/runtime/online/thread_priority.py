@@ -46,14 +46,19 @@ class ThreadPriority:
 
 def yield_to_runs() -> None:
     """Give this thread the lowest priority for good."""
-    lower_priority(LOWEST)
+    lower_priority(2 * LOWEST)
 
 
-def lower_priority(niceness: int) -> None:
-    """Give this thread a priority, 19 the lowest, where the system has one for single threads."""
+def lower_priority(steps: int) -> None:
+    """Lower this thread's priority by ``steps``, 19 the lowest, where the system has one for single threads.
+
+    From the priority that it has: a process may have raised or lowered its own.
+    """
     if sys.platform == "linux":
+        thread = threading.get_native_id()
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+            now = os.getpriority(os.PRIO_PROCESS, thread)
+            os.setpriority(os.PRIO_PROCESS, thread, min(LOWEST, now + steps))
 
 
 @cache

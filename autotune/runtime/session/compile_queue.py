@@ -11,7 +11,7 @@ from autotune.runtime.online.thread_priority import lower_priority
 from autotune.targets.native.compiling.compiler import generate_alone
 
 NICENESS = 5
-"""Of a job for which no run waits with numpy: a third of the weight of a run's thread. At the lowest
+"""Of a job for which no run waits with numpy, over its process's: a third of the weight of a run's thread. At the lowest
 priority it would get 1.5 % of a core, and the next bucket of a decoder would take minutes."""
 QUEUE_LIMIT = 64
 """Jobs that wait; others are refused, and ask again when they are used again."""
@@ -68,6 +68,15 @@ class CompileQueue:
             self._waiting.clear()
 
     def _work(self) -> None:
+        """Work off all jobs, each in a thread of its own: one may lower its priority, not raise it again, and
+        those that it starts inherit it."""
+        while (job := self._next()) is not None:
+            thread = threading.Thread(target=_do, args=(job,), name=self._thread_name)
+            thread.start()
+            thread.join()  # whatever a defect in a job raises, the others go on
+
+    def _next(self) -> Job | None:
+        """Take the most used job; None ends the thread."""
         with self._changed:
             if (
                 not threading.main_thread().is_alive()
@@ -77,17 +86,22 @@ class CompileQueue:
             if job is None:
                 self._is_busy = False
                 self._changed.notify_all()
-                return
+                return None
             self._waiting.remove(job)
-        if not job.uses:
-            lower_priority(NICENESS)
-        generate_alone()
-        try:
-            with SHORT_TURNS:
-                job.make()
-        finally:
-            self._start()  # whatever a defect in a job raises, the others go on
+            return job
+
+    @property
+    def _thread_name(self) -> str:
+        return f"autotune-compile-{self._name}"
 
     def _start(self) -> None:
-        """Go on in another thread: a thread may lower its priority, not raise it again."""
-        threading.Thread(target=self._work, name=f"autotune-compile-{self._name}").start()
+        threading.Thread(target=self._work, name=self._thread_name).start()
+
+
+def _do(job: Job) -> None:
+    """Do a job; the body of its thread."""
+    if not job.uses:
+        lower_priority(NICENESS)
+    generate_alone()
+    with SHORT_TURNS:
+        job.make()

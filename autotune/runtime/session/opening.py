@@ -32,7 +32,8 @@ class OpenedGraph:
     plan: GraphPlan | None
     ranges: Mapping[str, Interval]
     is_cached: bool = False
-    """True if the cache holds the graph for as long as its file does not change."""
+    """True if the cache holds the graph for as long as its file does not change, or for a part of a file: its table
+    is kept then."""
 
 
 def open_network(
@@ -67,7 +68,8 @@ def open_graph(request: OpenRequest) -> OpenedGraph:
     plan = None if request.plan is None else request.plan.only_graph()
     accuracy = request.accuracy if request.plan is None else request.plan.accuracy
     if isinstance(request.source, Graph):
-        graph, is_cached = _simplify(request.source, layout, accuracy, ranges), False
+        graph = _simplify(request.source, layout, accuracy, ranges)
+        is_cached = request.is_part
     else:
         path, dims = request.source, request.dims
         key = NetworkKey.of(path, dims, layout, accuracy, ranges)

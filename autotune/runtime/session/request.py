@@ -52,6 +52,8 @@ class OpenRequest:
     assume: Classes = field(default_factory=dict)
     """Classes of inputs that variants are built for."""
     limits: BuildLimits = NO_LIMITS
+    is_part: bool = False
+    """True for one graph of a network file: its table is kept on disk, as that of a whole file is."""
 
     def without_plan(self) -> OpenRequest:
         """Return the request for the same network by rule, without ranges, variants and learning."""
@@ -72,7 +74,8 @@ class OpenRequest:
         if plan is not None:
             assert self.plan is not None, "it has the plan of the graph"
             own = replace(self.plan, graphs=(plan,))
-        return replace(self, source=graph, plan=own, dims={}, ranges={})
+        is_part = isinstance(self.source, Path)
+        return replace(self, source=graph, plan=own, dims={}, ranges={}, is_part=is_part)
 
 
 def open_request(

@@ -34,14 +34,14 @@ def fed(past: int, sequence: int) -> dict[str, np.ndarray]:
 @pytest.fixture(scope="module")
 def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("decoder") / "decoder.onnx"
-    onnx.save(gpt2_decoder(HEADS * DEPTH, HEADS, 1, WORDS, 256), path)
+    onnx.save(gpt2_decoder(HEADS * DEPTH, HEADS, 1, WORDS, 512), path)
     return path
 
 
 def test_steps_of_a_decoder_find_programs_that_were_made_since_it_was_opened(decoder: Path) -> None:
     with Session(decoder, "cpu:1") as session:
         session.wait_idle(300)
-        for past in (1, 2, 40, 126, 127):
+        for past in (1, 2, 40, 127, 254, 255):
             inputs = fed(past, 1)
             made, wanted = session.run(inputs), session.reference_outputs(inputs)
             for name, value in wanted.items():
@@ -62,6 +62,38 @@ def test_a_prompt_of_a_decoder_does_not_compile_before_its_steps(decoder: Path) 
         session.run(fed(0, 5))
         session.wait_idle(300)
         assert len(session.parts) == 1, "a prompt that comes again has programs of its own"
+
+
+def test_a_bucket_that_was_built_once_is_read_from_disk(decoder: Path) -> None:
+    with Session(decoder, "cpu:1") as first:
+        first.wait_idle(300)
+        wanted = first.run(fed(3, 1))
+    with Session(decoder, "cpu:1") as second:
+        second.wait_idle(300)
+        made = second.run(fed(3, 1))
+        assert second.status().builds == (), "its table was kept"
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(made[name], value)
+
+
+def test_the_next_bucket_is_made_when_one_is_half_full(decoder: Path) -> None:
+    with Session(decoder, "cpu:1") as session:
+        session.wait_idle(300)
+        network = session._network
+        assert isinstance(network, DynamicSession)
+        for past in (126, 127):
+            session.run(fed(past, 1))
+        session.wait_idle(300)
+        assert _padded(network) == 1
+        session.run(fed(128, 1))
+        session.wait_idle(300)
+        assert _padded(network) == 2
+        session.run(fed(300, 1))
+        assert not network._versions.held, "the second bucket served it"
+
+
+def _padded(network: DynamicSession) -> int:
+    return sum(event.kind is EventKind.PADDED for event in network.events)
 
 
 @pytest.mark.parametrize(
