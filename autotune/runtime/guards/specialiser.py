@@ -116,16 +116,21 @@ class Specialiser:
         """Mean of a run, fading, and the time of all samples."""
         self.events: tuple[Event, ...] = ()
 
-    def take(self, inputs: Mapping[str, Array]) -> Turn:
-        """Choose how a request runs."""
-        self.runs += 1
+    @property
+    def is_quiet(self) -> bool:
+        """True where every request runs by the general program: ``take`` need not see each."""
+        return not self.active and self._trial is None
+
+    def take(self, inputs: Mapping[str, Array], count: int = 1) -> Turn:
+        """Choose how a request runs; it stands for ``count`` requests, of which it is the last."""
+        self.runs += count
         if self._build is not None:
-            self._countdown -= 1
+            self._countdown -= count
             if self._countdown <= 0:
                 self._sample(inputs)
         active, trial = self.active, self._trial
         if not active and trial is None:
-            return UNTIMED if self.runs % TIMED_EVERY else GENERAL
+            return UNTIMED if count == 1 and self.runs % TIMED_EVERY else GENERAL
         found = next((one for one in active if one.serves(inputs)), None)
         is_better_served = (
             found is not None and trial is not None and found.share <= trial.variant.share

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from autotune.errors import AutotuneError
 from autotune.measure.process import SUPPORTED
@@ -46,9 +46,17 @@ class LiveTuning:
         self._thread = threading.Thread(target=self._loop, name="autotune-tuning", daemon=True)
         self._thread.start()
 
-    def run(self, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], RunTrace]:
-        """Run one request by the published version, or by one on trial; return outputs and costs."""
-        return self._serving.run(inputs)
+    def run(
+        self, inputs: Mapping[str, Array], tick: int | None = None
+    ) -> tuple[dict[str, Array], RunTrace]:
+        """Run one request by the published version, or by one on trial; return outputs and costs. ``tick`` is that of
+        ``Serving.run``."""
+        return self._serving.run(inputs, tick)
+
+    @property
+    def quiet_ticks(self) -> Iterator[int] | None:
+        """What requests that need not be watched take two of; None while each is watched."""
+        return self._serving.ticks if self._serving.is_quiet else None
 
     @property
     def events(self) -> tuple[Event, ...]:

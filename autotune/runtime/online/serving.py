@@ -22,8 +22,6 @@ from autotune.targets.protocol import Target
 
 WINDOW_RUNS = 64
 """Runs whose median tells what a group takes now."""
-WATCHED = 8
-"""Requests of which one is watched where no trial is under way and ``WINDOW_RUNS`` of the version are known."""
 
 Seconds = Mapping[GroupName, float]
 """What each group of a plan takes in one run."""
@@ -39,31 +37,41 @@ class Serving:
         self.samples = InputSamples()
         self.runs = 0
         """Requests so far."""
-        self._ticks = itertools.count()
+        self.ticks = itertools.count()
+        """Gives a number to the beginning and to the end of each request."""
+        self._offered_at = 0
         self._window = _Window(published.current)
         self._trial: tuple[LiveTrial[Edit], ProgramTable] | None = None
 
-    def run(self, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], RunTrace]:
-        """Run one request; return outputs and costs. It uses one version from start to end."""
-        begun = next(self._ticks)
-        trial, runs = self._trial, self.runs
-        self.runs = runs + 1
-        if trial is None and runs % WATCHED and self._window.is_full:
-            unwatched = execute(self.published.current, self._target, inputs)
-            next(self._ticks)
-            return unwatched
+    def run(
+        self, inputs: Mapping[str, Array], tick: int | None = None
+    ) -> tuple[dict[str, Array], RunTrace]:
+        """Run one request; return outputs and costs. It uses one version from start to end.
+
+        ``tick`` is the one that the request took at its beginning; None takes one.
+        """
+        begun = next(self.ticks) if tick is None else tick
+        runs = self.runs = begun // 2
+        trial = self._trial
         is_proposed = trial is not None and trial[0].takes()
         table = trial[1] if trial is not None and is_proposed else self.published.current
         outputs, trace = execute(table, self._target, inputs)
-        is_alone = next(self._ticks) == begun + 1  # no other request began or ended meanwhile
+        is_alone = next(self.ticks) == begun + 1  # no other request began or ended meanwhile
         taken: Nanoseconds = trace.groups.nanoseconds  # type: ignore[attr-defined]  # one native call
         if not is_proposed:
             self._window.add(table, taken, is_alone)
         if trial is not None:
             trial[0].note(taken, is_proposed, is_alone)
-        if not runs % EVERY:
+        if runs >= self._offered_at:
+            self._offered_at = runs + EVERY
             self.samples.offer(inputs)
+        self.runs = runs + 1
         return outputs, trace
+
+    @property
+    def is_quiet(self) -> bool:
+        """True where one request in ``watching.WATCHED`` is enough: the others only take two of ``ticks``."""
+        return self._trial is None and self._window.is_full
 
     def begin_trial(self, trial: LiveTrial[Edit], proposed: ProgramTable) -> None:
         """Let a proposed version serve the share of requests that the trial takes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from autotune.runtime.execution.execution import RunTrace, execute
 from autotune.runtime.execution.io_adapter import IoAdapter
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
 from autotune.runtime.execution.signature import TensorInfo, tensors_of_graph
+from autotune.runtime.online.watching import WATCHED
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 from autotune.runtime.profile.registry import registry
 from autotune.runtime.profile.session_profile import SessionProfile
@@ -75,6 +76,8 @@ class GraphSession:
         self._trainer: OnlineTrainer[CostModel] | None = None
         self._tuner: LiveTuning | None = None
         self._placed: PlacedRuns | None = None
+        self._quiet_ticks: Iterator[int] | None = None
+        """What a request takes two of, while learning need not see each."""
         self._closing = threading.Lock()
         self._closed = False
         initial = initial_table(opened, self.target, request.store, request.online, request.limits)
@@ -204,23 +207,45 @@ class GraphSession:
             outputs, trace = fed.traced_run(inputs)
             self._last_run = trace
             return outputs, trace
-        turn = None if self._specialiser is None else self._specialiser.take(fed)
-        special = None if turn is None else turn.variant
-        runs = self._tuner or self._placed
-        if special is not None:
-            outputs, trace = execute(special.table, self.target, fed)
-        elif runs is None:
+        ticks = self._quiet_ticks
+        tick = None if ticks is None else next(ticks)
+        if tick is None or tick % (2 * WATCHED) < 2:
+            outputs, trace = self._watched_run(fed, began, tick)
+        else:  # a request of a session at rest touches as little as one that does not learn
             outputs, trace = execute(self._current.current, self.target, fed)
-        else:
-            outputs, trace = runs.run(fed)
+            next(ticks)  # type: ignore[arg-type]  # it gave the tick
+            if self._trainer is not None:
+                self._trainer.observe(trace, fed)
         self._last_run = trace
-        if self._specialiser is not None and turn is not None and turn.is_timed:
-            self._specialiser.note(turn, perf_counter_ns() - began)
-        if self._trainer is not None and special is None:
-            self._trainer.observe(trace, fed)
         made = self._adapter.from_float32(outputs)
         self._profile.record(trace, began, perf_counter_ns())
         return made, trace
+
+    def _watched_run(
+        self, fed: dict[str, npt.NDArray[np.float32]], began: int, tick: int | None
+    ) -> tuple[dict[str, npt.NDArray[np.float32]], RunTrace]:
+        """Run by the version that is chosen for these inputs, and let learning see it. With a ``tick`` it stands for
+        ``WATCHED`` requests."""
+        specialiser, tuner = self._specialiser, self._tuner
+        count = 1 if tick is None else WATCHED
+        turn = None if specialiser is None else specialiser.take(fed, count)
+        special = None if turn is None else turn.variant
+        if special is not None:
+            outputs, trace = execute(special.table, self.target, fed)
+        elif tuner is not None:
+            outputs, trace = tuner.run(fed, tick)
+        elif self._placed is not None:
+            outputs, trace = self._placed.run(fed)
+        else:
+            outputs, trace = execute(self._current.current, self.target, fed)
+        if specialiser is not None and turn is not None and turn.is_timed:
+            specialiser.note(turn, perf_counter_ns() - began)
+        if self._trainer is not None and special is None:
+            self._trainer.observe(trace, fed)
+        if tuner is not None:
+            is_quiet = specialiser is None or specialiser.is_quiet
+            self._quiet_ticks = tuner.quiet_ticks if is_quiet else None
+        return outputs, trace
 
     @property
     def variants(self) -> tuple[VariantStatus, ...]:

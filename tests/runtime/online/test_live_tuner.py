@@ -192,17 +192,6 @@ def test_nothing_is_proposed_before_there_is_a_profile() -> None:
     assert not b.proposer.seen
 
 
-def test_at_rest_one_request_in_eight_is_watched() -> None:
-    b = Bench(merged(0.7), [])
-    b.run(4 * WINDOW_RUNS)  # the version is linked anew once, and watched anew
-    window = b.serving._window
-    before = len(window._rows)
-    b.run(80)
-    assert b.serving._window is window
-    assert len(window._rows) - before == 10 * window._row_bytes
-    assert b.serving.runs == 4 * WINDOW_RUNS + 80
-
-
 def test_rare_networks_give_back_the_memory_of_merges() -> None:
     b = Bench(merged(0.7), [P0T0])
     b.run(1000)

@@ -1,0 +1,77 @@
+"""A session that learns and has nothing on trial looks at one request in eight; the others run as without learning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autotune import Session
+from autotune.runtime.online import live_tuning
+from autotune.runtime.online.serving import WINDOW_RUNS
+from autotune.runtime.online.watching import WATCHED
+from autotune.runtime.session.graph_session import GraphSession
+from tests.tuner.search_case import chain
+
+Arrays = dict[str, np.ndarray]
+
+
+@pytest.fixture
+def resting(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[GraphSession, Arrays]]:
+    """A session whose tuner never wakes, and inputs, after as many requests as the tuner wants to know."""
+    monkeypatch.setattr(live_tuning, "POLL_SECONDS", 3600.0)
+    with Session(chain(), "cpu:1", online=True) as session:
+        network = session._network
+        assert isinstance(network, GraphSession)
+        inputs = session.draw_inputs(np.random.default_rng(0))
+        for _ in range(WINDOW_RUNS):
+            session.run(inputs)
+        yield network, inputs
+
+
+def test_one_request_in_eight_is_watched(resting: tuple[GraphSession, Arrays]) -> None:
+    network, inputs = resting
+    tuner: Any = network._tuner
+    window = tuner._serving._window
+    before, runs = len(window._rows), tuner._serving.runs
+    wanted = network.reference_outputs(inputs)
+    for _ in range(10 * WATCHED):
+        for name, made in network.run(inputs).items():
+            np.testing.assert_allclose(made, wanted[name], rtol=1e-4, atol=1e-4)
+    assert len(window._rows) - before == 10 * window._row_bytes
+    assert 0 <= runs + 10 * WATCHED - tuner._serving.runs < WATCHED, "all are counted"
+
+
+def test_a_trial_sees_every_request_soon(resting: tuple[GraphSession, Arrays]) -> None:
+    network, inputs = resting
+    noted: list[bool] = []
+
+    class Trial:
+        def takes(self) -> bool:
+            return False
+
+        def note(self, *_: object) -> None:
+            noted.append(True)
+
+    tuner: Any = network._tuner
+    tuner._serving.begin_trial(Trial(), network.table)
+    for _ in range(WATCHED + 20):
+        network.run(inputs)
+    assert len(noted) > 20
+    tuner._serving.end_trial()
+    network.run(inputs)
+    noted.clear()
+    for _ in range(20):
+        network.run(inputs)
+    assert not noted
+
+
+def test_requests_are_profiled_whether_watched_or_not(
+    resting: tuple[GraphSession, Arrays],
+) -> None:
+    network, inputs = resting
+    for _ in range(40):
+        network.run(inputs)
+    assert {row.executions for row in network.profile()} == {WINDOW_RUNS + 40}
