@@ -19,7 +19,7 @@ class ClassTrial:
 
     def __init__(self, variant: Variant, guard_ns: float) -> None:
         self.variant = variant
-        self._guard_ns = guard_ns
+        self.guard_ns = guard_ns
         self._lock = threading.Lock()
         self._turns = 0
         self._cold = WARM_UP
@@ -40,6 +40,6 @@ class ClassTrial:
             elif self._cold:
                 self._cold -= 1
             elif self._current_ns is not None:
-                taken = max(1.0, nanoseconds) + self._guard_ns
+                taken = max(1.0, nanoseconds) + self.guard_ns
                 self.test.add(math.log(taken) - math.log(self._current_ns))
             return self.test.verdict

@@ -85,7 +85,8 @@ class Specialiser:
     """Chooses the version of each request. Safe to use from several threads; a request waits for nothing.
 
     ``build`` runs in the background by ``submit``, which returns False if it cannot; without them only ``active``
-    variants serve. ``clock`` gives nanoseconds.
+    variants serve. ``clock`` gives nanoseconds, ``plan_version`` the plan of the general program: a variant that was
+    published beside another one is tried, or built, again.
     """
 
     def __init__(
@@ -95,8 +96,12 @@ class Specialiser:
         build: Build | None = None,
         submit: Callable[[Job], bool] = lambda job: False,
         clock: Callable[[], int] = time.perf_counter_ns,
+        plan_version: Callable[[], int] = lambda: 0,
     ) -> None:
         self.active = active
+        self._plan_version = plan_version
+        self._published_beside: dict[Key, int] = {}
+        self._guard_ns: dict[Key, float] = {}
         self._build, self._submit, self._clock = build, submit, clock
         self._history = ClassHistory(graph)
         self._samples = InputSamples()
@@ -188,6 +193,9 @@ class Specialiser:
         self._park_trial()
         if self._is_building or self._trial is not None:
             return
+        self._doubt()
+        if self._trial is not None:
+            return
         active = [key_of(one) for one in self.active]
         refused = [key for key, until in self._refused.items() if self.runs < until]
         found = self._history.best(active, refused)
@@ -202,6 +210,24 @@ class Specialiser:
             self._trial = self._parked.pop(found.key)
         elif found.saving * self.run_ns * HORIZON * self.runs >= self._compile_ns:
             self._is_building = self._submit(_Building(self, found))
+
+    def _doubt(self) -> None:
+        """Try a variant again that won beside another plan than the one in use. One that was proved gives way, and is
+        built anew from this plan. What the user assumes stays."""
+        now = self._plan_version()
+        for one in self.active:
+            key = key_of(one)
+            if self._published_beside.get(key, now) == now:
+                continue
+            self.active = tuple(x for x in self.active if x is not one)
+            del self._published_beside[key]
+            self._watch()
+            text = f"{one.guard.text}: another plan runs; its variant"
+            if key in self._guard_ns:
+                self._trial = ClassTrial(one, self._guard_ns.pop(key))
+                self._tell(EventKind.PROPOSED, f"{text} is tried again")
+                return
+            self._tell(EventKind.SPLIT, f"{text} is built anew")
 
     def _park_trial(self) -> None:
         """End a trial whose class has become rare, until it is back."""
@@ -253,6 +279,7 @@ class Specialiser:
             if built.variant is None or self._closed:
                 self._refuse(found.key)
             elif built.is_proved:
+                self._published_beside[found.key] = self._plan_version()
                 self._publish(built.variant)
             else:
                 self._trial = ClassTrial(built.variant, built.guard_ns)
@@ -268,6 +295,8 @@ class Specialiser:
             f"{len(test.ratios)} pairs"
         )
         if verdict is Verdict.BETTER:
+            self._published_beside[key_of(variant)] = self._plan_version()
+            self._guard_ns[key_of(variant)] = trial.guard_ns
             self._publish(variant)
             self._tell(EventKind.SWAPPED, f"a variant serves {said}", **figures)
         else:

@@ -154,7 +154,14 @@ class GraphSession:
         from autotune.runtime.session.compile_queue import CompileQueue
 
         self._queue = CompileQueue(self.name)
-        return Specialiser(self._graph, active, builder.learned(self._current), self._queue.put)
+        current = self._current  # the specialiser must not keep the session
+        return Specialiser(
+            self._graph,
+            active,
+            builder.learned(current),
+            self._queue.put,
+            plan_version=lambda: current.current.plan_version,
+        )
 
     def _start_learning(
         self, initial: InitialTable, objective: Objective, request: OpenRequest

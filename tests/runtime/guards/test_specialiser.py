@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -46,7 +46,10 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(0)
-        self.session = Specialiser(GRAPH, (), self.build, self.submit, lambda: self.now)
+        self.plan = 0
+        self.session = Specialiser(
+            GRAPH, (), self.build, self.submit, lambda: self.now, lambda: self.plan
+        )
 
     def build(self, classes: Classes, recorded: object) -> Built:
         self.built.append(classes)
@@ -156,6 +159,43 @@ def test_a_builder_that_fails_ends_nothing() -> None:
     assert machine.run(4, 3000) == RUN_NS
     assert machine.kinds == [EventKind.FAILED]
     assert "no compiler here" in machine.session.events[0].text
+
+
+def test_a_variant_is_tried_again_after_a_swap_and_stays_where_it_still_wins() -> None:
+    machine = Machine()
+    machine.run(4, 3000)
+    (variant,) = machine.session.active
+    machine.plan = 1
+    machine.run(4, 3000)
+    assert machine.session.active == (variant,)
+    assert machine.kinds[-2:] == [EventKind.PROPOSED, EventKind.SWAPPED]
+    assert "tried again" in machine.session.events[-2].text
+    assert len(machine.built) == 1, "it is the same one"
+    machine.run(4, 3000)
+    assert len(machine.kinds) == 4, "once for each swap"
+
+
+def test_a_variant_that_loses_beside_the_new_plan_goes() -> None:
+    machine = Machine()
+    machine.run(4, 3000)
+    assert machine.session.active
+    machine.plan, machine.pace = 1, lambda share: 1.05
+    machine.run(4, 3000)
+    assert not machine.session.active
+    assert machine.kinds[-2:] == [EventKind.PROPOSED, EventKind.REFUSED]
+
+
+def test_a_proved_variant_is_built_anew_after_a_swap() -> None:
+    machine = Machine()
+    build = machine.build
+    machine.session._build = lambda *of: replace(build(*of), is_proved=True)
+    machine.run(4, 3000)
+    (before,) = machine.session.active
+    machine.plan = 1
+    machine.run(4, 3000)
+    (after,) = machine.session.active
+    assert after is not before
+    assert len(machine.built) == 2
 
 
 def test_a_compile_that_does_not_pay_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
