@@ -66,6 +66,7 @@ def _prepared(model: onnx.ModelProto) -> onnx.ModelProto:
                 f"opset {opset_of(model)} cannot be brought to {PER_CHANNEL_OPSET}, which scales per channel "
                 f"need: {first_line(error)}; export it again"
             ) from None
+    del modern.graph.value_info[:]  # the converter leaves some without a type
     modern.ir_version = max(modern.ir_version, PER_CHANNEL_IR)
     _drop_stored_inputs(modern.graph)
     _store_constants(modern.graph, opset_of(modern))

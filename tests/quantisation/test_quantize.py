@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import autotune
+from autotune.datasets import light_seeded
 from autotune.errors import AutotuneError, InputError, ModelError
 from autotune.quantisation.loss import Loss, loss_of
 from autotune.quantisation.products import Network
@@ -190,6 +191,18 @@ def test_an_old_file_with_moved_weights_is_brought_to_scales_per_channel(tmp_pat
     assert onnx.load(result.file).opset_import[0].version >= 13
     assert "Transpose" not in kinds(result.file) and result.quantised == 1
     assert_near(result.file, on_cpu)
+
+
+@pytest.mark.slow
+def test_a_network_of_an_old_operator_set_is_quantised(tmp_path: Path) -> None:
+    """ONNX's converter leaves declared tensors without a type in it."""
+    path = tmp_path / "net.onnx"
+    onnx.save(light_seeded("light_squeezenet"), path)
+    assert onnx.load(path).opset_import[0].version < 13
+    data = RNG.uniform(-1, 1, (3, 1, 3, 224, 224)).astype(np.float32)
+    np.save(tmp_path / "data.npy", data)
+    result = quantize(path, tmp_path / "data.npy", tmp_path / "q.onnx")
+    assert result.quantised == 26 and result.losses[Loss.RELATIVE] < 0.2
 
 
 def test_channels_of_zeros_and_large_biases_are_held(tmp_path: Path) -> None:
