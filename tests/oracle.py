@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from autotune.isa.fields import CHAIN_STAGES, MAX_RANK, NO_LEVEL
-from autotune.isa.formats import ELEMENT_BYTES, Format
+from autotune.isa.formats import Format
 from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, Transform, UnaryFn, When
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role, field_index
@@ -138,7 +138,7 @@ class Interpreter:
             address += i.get(f"{name}_slot") * (self.count["level", turn] % 2)
         dtype = ARRAY_TYPES[format]
         steps = [dtype.itemsize * stride for stride in strides]
-        return self._elements_at(sizes, dtype, ELEMENT_BYTES * address, steps)
+        return self._elements_at(sizes, dtype, dtype.itemsize * address, steps)
 
     def _elements_at(
         self, sizes: list[int], dtype: np.dtype, first_byte: int, steps: list[int]

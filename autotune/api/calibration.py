@@ -131,4 +131,6 @@ def predict_network(
     machine = choose_target(target)
     predictor = Predictor.load(machine, store)
     accuracy = choose_accuracy(None, machine.spec)
-    return predict_greedy(load_network(model, dims, machine.spec.layout, accuracy), predictor)
+    spec = machine.spec
+    graph = load_network(model, dims, spec.layout, accuracy, formats=spec.formats)
+    return predict_greedy(graph, predictor)

@@ -17,7 +17,6 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.measure.cluster.cluster import Cluster, check_workers, opened_cluster
-from autotune.operators.axes import Layout
 from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits, limits_of
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.in_place.timed_search import Allowance, GraphOutcome, timed_search
@@ -170,7 +169,7 @@ class NetworkSearch:
         graphs = distinct_graphs(
             self.path,
             self.dims,
-            Layout(self.machine.spec.layout),
+            self.machine.spec,
             self.accuracy,
             self.ranges,
             self.options.seed,

@@ -13,10 +13,12 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.graph.ranges import Ranges
+from autotune.isa.formats import ALL_FORMATS, FLOAT32_ONLY, Formats
 from autotune.operators.axes import Layout
 from autotune.runtime.session.defaults import ranges_of, resolve_model
 from autotune.runtime.session.exploration import explored
 from autotune.runtime.session.opening import open_network
+from autotune.targets.spec import HardwareSpec
 from autotune.tuner.progress import Progress
 
 
@@ -26,12 +28,14 @@ def load_network(
     layout: str = Layout.CHANNELS_FIRST,
     accuracy: Accuracy | str = Accuracy.EXACT,
     ranges: Ranges | None = None,
+    formats: Formats = FLOAT32_ONLY,
 ) -> Graph:
-    """The simplified graph of an ONNX file or of a shipped network's name, in ``layout``: that of
-    a spec where the network is for one machine.
+    """The simplified graph of an ONNX file or of a shipped network's name, in ``layout`` and
+    ``formats``: those of a spec where the network is for one machine.
 
     ``dims`` binds symbolic dimensions by name; ``accuracy`` ``close`` and ``fast`` allow algorithms
-    that round more; ``ranges`` of inputs what is right between them only. Raises ``ModelError`` naming file and
+    that round more; ``ranges`` of inputs what is right between them only; ``formats`` are
+    what the machine stores and multiplies. Raises ``ModelError`` naming file and
     place.
     """
     return open_network(
@@ -40,6 +44,7 @@ def load_network(
         Layout.parse(layout),
         Accuracy.parse(accuracy),
         ranges_of(ranges),
+        formats,
     )
 
 
@@ -55,18 +60,19 @@ def load_all(models: tuple[Path | str, ...], layout: str, progress: Progress | N
 def distinct_graphs(
     path: Path,
     dims: Mapping[str, int],
-    layout: Layout,
+    spec: HardwareSpec,
     accuracy: Accuracy,
     ranges: Ranges,
     seed: int,
 ) -> tuple[Graph, ...]:
     """Return the distinct graphs of a network as sessions run them."""
+    layout, formats = Layout(spec.layout), spec.formats
     if not has_control_flow(path):
-        return (open_network(path, dims, layout, accuracy, ranges),)
+        return (open_network(path, dims, layout, accuracy, ranges, formats),)
     if ranges:
         raise InputError(f"{path}: ranges are for networks without control flow; leave them out")
     pieces = explored(path, dims, seed).graphs
-    simplified = [simplify(graph, layout, accuracy).graph for graph in pieces]
+    simplified = [simplify(graph, layout, accuracy, formats=formats).graph for graph in pieces]
     return tuple({graph.fingerprint: graph for graph in simplified}.values())
 
 
@@ -87,7 +93,9 @@ def networks_by_layout(
     @cache
     def opened_in(layout: str) -> Sequence[Graph]:
         chosen = Layout(layout)
-        return [open_network(path, dims, chosen, Accuracy.EXACT) for path in paths]
+        return [
+            open_network(path, dims, chosen, Accuracy.EXACT, formats=ALL_FORMATS) for path in paths
+        ]
 
     return opened_in
 

@@ -29,7 +29,7 @@ class Programs:
     """Programs of a graph's groups, by the heuristic plan."""
 
     def __init__(self, graph: Graph, target: Target) -> None:
-        self.graph = simplify(graph, Layout(target.spec.layout)).graph
+        self.graph = simplify(graph, Layout(target.spec.layout), formats=target.spec.formats).graph
         self._target = target
         self._adapter = IoAdapter(self.graph)
         _check_fits(self.graph, target)

@@ -216,4 +216,4 @@ def _needed_multiply_adds(group: Group) -> int:
 def _needed_bytes(group: Group) -> int:
     """Return the bytes of the tensors that a group reads and makes for others."""
     ends = (*group.inputs, *group.outputs)
-    return sum(4 * math.prod(group.type_of[x].shape) for x in ends)
+    return sum(group.type_of[x].size_bytes for x in ends)

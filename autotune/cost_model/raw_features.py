@@ -20,6 +20,7 @@ from autotune.isa.formats import ELEMENT_BYTES
 from autotune.operators.axis_map import AxisMap, Footprint
 from autotune.operators.families import FAMILIES
 from autotune.operators.op import Family, Op
+from autotune.operators.tensor import TensorType
 from autotune.schedule.counts import (
     loaded_elements,
     made_elements,
@@ -84,14 +85,28 @@ class RawCounts:
     @cached_property
     def loaded_bytes(self) -> Floats:
         """Bytes that tiles load, repeated ones included."""
-        return ELEMENT_BYTES * loaded_elements(self.nest, self.table)
+        by_size: dict[int, list[int]] = {}
+        for index in self.nest.loads:
+            by_size.setdefault(self._bytes(self.nest.buffers[index].tensor), []).append(index)
+        total: Floats = self.ones * 0
+        for size, loads in by_size.items():
+            total = total + size * loaded_elements(self.nest, self.table, loads)
+        return total
 
     @cached_property
     def stored_bytes(self) -> Floats:
         """Bytes that tiles store."""
-        stored = [self.made[s.output] for s in self.nest.stages if s.output in self.nest.stores]
-        elements: Floats = np.sum([self.ones * 0, *stored], axis=0)
-        return ELEMENT_BYTES * elements
+        stored = [
+            self._bytes(s.output) * self.made[s.output]
+            for s in self.nest.stages
+            if s.output in self.nest.stores
+        ]
+        total: Floats = np.sum([self.ones * 0, *stored], axis=0)
+        return total
+
+    def _bytes(self, tensor: str) -> int:
+        """Bytes of an element, as it is stored."""
+        return self.nest.types[tensor].storage.bytes
 
     @cached_property
     def tiles(self) -> Floats:
@@ -138,7 +153,7 @@ class RawCounts:
                 else self.extent(axis)
             )
             elements = elements * size
-        return ELEMENT_BYTES * elements
+        return self._bytes(buffer.tensor) * elements
 
     def fills(self, buffer: Buffer) -> Floats:
         """How often a buffer is filled."""
@@ -156,10 +171,10 @@ class RawCounts:
         extent = self.nest.contractions[contraction].k_extent
         return self.ones * -(-extent // self.table.k_tile[:, contraction])
 
-    def run_bytes(self, footprint: Footprint, shape: Sequence[int]) -> Floats:
+    def run_bytes(self, footprint: Footprint, tensor: TensorType) -> Floats:
         """Bytes of a tile that lie side by side in its row-major tensor."""
-        run, whole = self.ones * ELEMENT_BYTES, np.ones(len(self.table), dtype=bool)
-        for axis, extent in zip(reversed(footprint), reversed(shape), strict=True):
+        run, whole = self.ones * tensor.storage.bytes, np.ones(len(self.table), dtype=bool)
+        for axis, extent in zip(reversed(footprint), reversed(tensor.shape), strict=True):
             size = np.minimum(self.extent(axis), extent)
             run = np.where(whole, run * size, run)
             whole &= size >= extent
@@ -273,9 +288,10 @@ def _load(of: RawCounts, place: int) -> Columns:
     if place >= len(of.loads):
         return [of.ones * 0] * 4
     buffer = of.loads[place]
-    shape = of.nest.types[buffer.tensor].shape
-    run = of.run_bytes(buffer.footprint, shape) if not buffer.sample else of.ones * ELEMENT_BYTES
-    tensor = of.ones * ELEMENT_BYTES * math.prod(shape)
+    kind = of.nest.types[buffer.tensor]
+    single = of.ones * kind.storage.bytes
+    run = single if buffer.sample else of.run_bytes(buffer.footprint, kind)
+    tensor = of.ones * kind.size_bytes
     return [_log(tensor), _log(of.tile_bytes(buffer)), _log(run), _log(of.fills(buffer))]
 
 
@@ -283,10 +299,11 @@ def _store(of: RawCounts) -> Columns:
     """The stored results: fill and run in bytes of the last one, and fills of all."""
     stages = [s for s in of.nest.stages if s.output in of.nest.stores]
     last = stages[-1]
-    run = of.run_bytes(last.footprint, of.nest.types[last.output].shape)
+    kind = of.nest.types[last.output]
+    run = of.run_bytes(last.footprint, kind)
     elements = np.prod([of.extent(axis) for axis in last.footprint] or [of.ones], axis=0)
     fills = np.sum([of.trips(stage_dims(s)) for s in stages], axis=0)
-    return [_log(ELEMENT_BYTES * elements), _log(run), _log(fills)]
+    return [_log(kind.storage.bytes * elements), _log(run), _log(fills)]
 
 
 def _choices(of: RawCounts) -> Columns:

@@ -23,6 +23,7 @@ from autotune.fusion.online_softmax import STATE_WORDS
 from autotune.fusion.patches import patches_of
 from autotune.fusion.region_inference import Regions, infer_regions, padding_value
 from autotune.fusion.stage_merging import StageMerger
+from autotune.isa.formats import Format
 from autotune.operators.axis_map import Footprint, full
 from autotune.operators.contraction import is_depthwise
 from autotune.operators.families import input_footprint
@@ -156,13 +157,34 @@ class _NestBuilder:
             return None
         need = self.regions.need(op, index)
         axis = k_axis(op, index, self.regions.shape(x)) if contraction is not None else None
-        pad = padding_value(op)
+        pad, form = padding_value(op), self._format(op, index)
         if contraction is None or axis is None or not self.contractions[contraction].chunkable:
-            return self.buffers.load(x, need, None, pad)
+            return self.buffers.load(x, need, None, pad, form=form)
         patches = None
         if index == 0:
             patches = patches_of(op, self.types, self.regions.footprints[op.output])
-        return self.buffers.load(x, need, (contraction, axis), pad, patches=patches)
+        return self.buffers.load(x, need, (contraction, axis), pad, patches=patches, form=form)
+
+    def _format(self, op: Op, index: int) -> Format:
+        """Return the format in which an operator reads an input from the scratchpad."""
+        if op.zeros is None:
+            return Format.FP32
+        return self.types[op.inputs[index]].storage if index < 2 else Format.INT32
+
+    def _narrow_temps(self, op: Op) -> tuple[int, ...]:
+        """Add a buffer for each made factor of a narrow product."""
+        made = (i for i, x in enumerate(op.inputs[:2]) if self.regions.makes(x))
+        return tuple(
+            self.buffers.add(
+                Buffer(
+                    BufferRole.TEMP,
+                    op.inputs[i],
+                    self.regions.need(op, i),
+                    format=self._format(op, i),
+                )
+            )
+            for i in made
+        )
 
     def _contraction(self, op: Op) -> int | None:
         if op.family is Family.CONV and not is_depthwise(op, self.types):
@@ -204,6 +226,8 @@ class _NestBuilder:
 
     def _temps(self, op: Op) -> tuple[int, ...]:
         """Add the scratch buffers that an operator's emitter asks for."""
+        if op.zeros is not None:
+            return self._narrow_temps(op)
         footprint = self.regions.footprints[op.output]
         if op.family is Family.WINOGRAD:
             tiles = tile_footprints(op, footprint, self.types)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autotune.fusion.nest import Buffer, BufferRole
 from autotune.fusion.patches import Patches
+from autotune.isa.formats import Format
 from autotune.operators.axis_map import Footprint
 
 
@@ -34,10 +35,11 @@ class BufferTable:
         pad: float = 0.0,
         sample: tuple[tuple[int, int], ...] = (),
         patches: Patches | None = None,
+        form: Format = Format.FP32,
     ) -> int:
         """Return the number of the buffer that holds a part of a group's input; add it if it is
         new."""
-        buffer = Buffer(BufferRole.LOAD, tensor, footprint, chunk, pad, sample, patches)
+        buffer = Buffer(BufferRole.LOAD, tensor, footprint, chunk, pad, sample, patches, form)
         if buffer not in self._loads:
             self._loads[buffer] = self.add(buffer)
         return self._loads[buffer]

@@ -12,6 +12,7 @@ from dataclasses import replace
 from autotune.fusion.group import Group
 from autotune.operators.families import FAMILIES
 from autotune.operators.op import Family, Op, OpKind
+from autotune.operators.tensor import TensorType
 
 _CUT = f'"{OpKind.SLICE.value}"'
 """Text in the JSON of every group that slices; other groups represent themselves."""
@@ -57,7 +58,7 @@ def representative(group: Group, aligned_bytes: int) -> Group:
     for tensor in group.inputs:
         readers = [op for op in group.ops if tensor in op.inputs]
         if all(_cuts(op) for op in readers):
-            moved |= _moved(readers, group.type_of[tensor].shape, aligned_bytes)
+            moved |= _moved(readers, group.type_of[tensor], aligned_bytes)
     if not moved:
         return group
     return replace(group, ops=tuple(moved.get(op.name, op) for op in group.ops))
@@ -68,23 +69,23 @@ def _cuts(op: Op) -> bool:
     return op.family is Family.SLICE and set(op.ints("steps")) <= {1}
 
 
-def _moved(readers: list[Op], shape: tuple[int, ...], aligned_bytes: int) -> dict[str, Op]:
+def _moved(readers: list[Op], kind: TensorType, aligned_bytes: int) -> dict[str, Op]:
     """Return the readers of one tensor by name, all moved by the same shift; empty for no shift."""
     starts = [op.ints("starts") for op in readers]
     shift = tuple(
         min(start[d] for start in starts) // step * step
-        for d, step in enumerate(_steps(shape, aligned_bytes))
+        for d, step in enumerate(_steps(kind, aligned_bytes))
     )
     if not any(shift):
         return {}
     return {op.name: _at(op, tuple(map(int.__sub__, op.ints("starts"), shift))) for op in readers}
 
 
-def _steps(shape: tuple[int, ...], aligned_bytes: int) -> tuple[int, ...]:
+def _steps(kind: TensorType, aligned_bytes: int) -> tuple[int, ...]:
     """Return the elements by which a slice may move along every axis."""
     steps, pitch_elements = [], 1
-    for extent in reversed(shape):
-        pitch_bytes = 4 * pitch_elements
+    for extent in reversed(kind.shape):
+        pitch_bytes = kind.storage.bytes * pitch_elements
         steps.append(aligned_bytes // math.gcd(aligned_bytes, pitch_bytes))
         pitch_elements *= extent
     return tuple(reversed(steps))

@@ -14,7 +14,7 @@ from autotune.display import Card, Displayed
 from autotune.errors import InputError, ScheduleError
 from autotune.fusion.operands import Shape, Tensor, arrange, build, nearest, row_of, shape_of
 from autotune.graph.graph import Graph
-from autotune.graph.serialization import op_of, plain_op
+from autotune.graph.serialization import op_of, plain_op, plain_type, type_of
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import TensorType
 
@@ -140,7 +140,7 @@ class Group(Displayed):
         at = self.places
         ops = tuple((op.kind, tuple(at[x] for x in op.inputs), op.attrs) for op in self.ops)
         made = tuple(at[op.output] for op in self.ops)
-        shapes = tuple(self.type_of[x].shape for x in at)
+        shapes = tuple((self.type_of[x].shape, self.type_of[x].storage) for x in at)
         return Structure(ops, made, shapes, tuple(at[x] for x in self.outputs))
 
     def then(
@@ -223,7 +223,7 @@ class Group(Displayed):
     def _plain(self) -> dict[str, Any]:
         return {
             "ops": [plain_op(op) for op in self.ops],
-            "types": [[x, t.shape, t.dtype.value] for x, t in self.types],
+            "types": [[x, *plain_type(t)] for x, t in self.types],
             "outputs": self.outputs,
             "constants": sorted(self.constants),
         }
@@ -237,7 +237,7 @@ class Group(Displayed):
         """Read what ``to_json`` wrote."""
         plain = json.loads(text)
         ops = tuple(op_of(row) for row in plain["ops"])
-        types = tuple((x, TensorType(tuple(shape))) for x, shape, _ in plain["types"])
+        types = tuple((x, type_of(row)) for x, *row in plain["types"])
         return cls(ops, types, tuple(plain["outputs"]), frozenset(plain["constants"]))
 
 

@@ -10,16 +10,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from autotune.fusion.online_softmax import dependents, tile_reduction
 from autotune.fusion.patches import Patches
+from autotune.isa.formats import ELEMENT_BYTES, Format
 from autotune.operators.axis_map import Footprint
 from autotune.operators.contraction import channels_per_group
 from autotune.operators.families import input_footprint
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import TensorType
 from autotune.operators.winograd_conv import winograd_tile
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    import numpy as np
+    import numpy.typing as npt
+
+    Size = TypeVar("Size", int, npt.NDArray[np.int64])
 
 MAX_RANK = 5
 MAX_STAGES, MAX_SIDES = 4, 2
@@ -62,11 +71,22 @@ class Buffer:
     the footprint is then that of the result. Empty for a rectangle."""
     patches: Patches | None = None
     """Patches that it holds instead if the schedule chooses them."""
+    format: Format = Format.FP32
+    """Format of its elements; narrow ones are packed."""
 
     @property
     def dims(self) -> frozenset[int]:
         """Root dimensions that the content depends on."""
         return frozenset(axis.dim for axis in self.footprint if axis.dim is not None)
+
+    def words(self, elements: Size) -> Size:
+        """Return the scratchpad words that hold so many elements."""
+        return elements if self.elements_per_word == 1 else -(-elements // self.elements_per_word)
+
+    @property
+    def elements_per_word(self) -> int:
+        """Elements that lie in one word of the scratchpad."""
+        return ELEMENT_BYTES // self.format.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +129,8 @@ class Stage:
 
     ``operands`` holds the loaded buffer of each input, or None if the nest makes the input or looks
     up its rows. A ``view`` stage (reshape, transpose, slice, …) renames its operand instead of
-    computing. ``contraction`` numbers the stages on the matrix unit.
+    computing. ``contraction`` numbers the stages on the matrix unit. Those that multiply integers
+    have a temporary for each factor that the nest makes: its numbers, narrow.
     """
 
     op: Op
@@ -133,6 +154,14 @@ class Stage:
         """Loaded buffers of its operands, then those of its epilogue."""
         sides = (side.buffer for side in self.sides)
         return tuple(i for i in (*self.operands, self.epilogue.bias, *sides) if i is not None)
+
+    @property
+    def narrowed(self) -> Mapping[int, int]:
+        """Temporaries that hold made factors of a narrow product, by position of the factor."""
+        if self.op.zeros is None:
+            return {}
+        made = (i for i, buffer in enumerate(self.operands[:2]) if buffer is None)
+        return dict(zip(made, self.temps, strict=True))
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ def find_online_softmax(group: Group, root: str, ops: Sequence[Op]) -> OnlineSof
 
 
 def _pair(group: Group, ops: Sequence[Op], product: Op) -> tuple[str, str] | None:
-    if product.family is not Family.MATMUL or product.int("trans_a"):
+    if product.family is not Family.MATMUL or product.zeros or product.int("trans_a"):
         return None
     weights = product.inputs[0]
     softmax = group.producer.get(weights)

@@ -27,6 +27,8 @@ class StageMerger:
         of the contraction's own.
         """
         epilogue, output = Epilogue(bias), op.output
+        if op.zeros is not None:
+            return epilogue, ()  # sums of integers: they become numbers first
         merged: tuple[str, ...] = ()
         user = self._only_user(output)
         while user is not None and epilogue.fn is None and output not in self.regions.masks:

@@ -157,12 +157,12 @@ class Graph(Displayed):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over structure and shapes, without weights: the plan's network id."""
-        text = repr(
-            (
-                self.ops,
-                sorted((k, v.shape, v.dtype.value) for k, v in self.types.items()),
-                self.inputs,
-                self.outputs,
-            )
+        parts: tuple[object, ...] = (
+            self.ops,
+            sorted((k, v.shape, v.dtype.value) for k, v in self.types.items()),
+            self.inputs,
+            self.outputs,
         )
+        narrow = sorted((k, v.storage.name) for k, v in self.types.items() if v.storage.value)
+        text = repr((*parts, narrow) if narrow else parts)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -140,7 +140,7 @@ def _obligations(graph: Graph, op: Op) -> Iterator[tuple[str, Limits]]:
     if op.kind is OpKind.TRUNC and graph.types[op.inputs[0]].dtype is DType.FLOAT64:
         yield op.inputs[0], UNROUNDED
     low, high = EXACT if op.kind in ARITHMETIC else (-math.inf, math.inf)
-    if op.kind in ROUNDED_ONCE and _only_floats_read(graph, op.output):
+    if (op.kind in ROUNDED_ONCE or op.zeros) and _only_floats_read(graph, op.output):
         low, high = -math.inf, math.inf
         yield from ((x, EXACT) for x in op.inputs if graph.types[x].dtype.is_integer)
     # int64 is also what whole numbers on the way have, and of those only exactness matters

@@ -25,19 +25,24 @@ class ProductSums:
     positive: float
     negative: float
     both: float
+    zero: int = 0
+    """Zero point of the other factor."""
 
     @classmethod
-    def of(cls, weight: Array, axes: tuple[int, ...], factor: int) -> ProductSums:
-        """Sum a weight over the axes that the product reduces."""
-        wide = weight.astype(np.float64)
+    def of(
+        cls, weight: Array, axes: tuple[int, ...], factor: int, zeros: tuple[int, int] = (0, 0)
+    ) -> ProductSums:
+        """Sum a weight over the axes that the product reduces. ``zeros`` are the zero points of both
+        factors, in order."""
+        wide = weight.astype(np.float64) - zeros[1 - factor]
         positive = _sums(np.maximum(wide, 0), axes)
         negative = _sums(np.maximum(-wide, 0), axes)
         both = float((positive + negative).max())
-        return cls(factor, float(positive.max()), float(negative.max()), both)
+        return cls(factor, float(positive.max()), float(negative.max()), both, zeros[factor])
 
     def partial(self, x: Interval) -> Interval:
         """Bound all partial sums of the products with a factor within ``x``; padding adds zeros."""
-        up, down = max(0.0, x.high), max(0.0, -x.low)
+        up, down = max(0.0, x.high - self.zero), max(0.0, self.zero - x.low)
         most = _times(max(up, down), self.both)
         high = min(most, _times(up, self.positive) + _times(down, self.negative))
         low = min(most, _times(up, self.negative) + _times(down, self.positive))
@@ -66,12 +71,12 @@ def product_sums(graph: Graph) -> Mapping[str, ProductSums]:
             factor = 1 if op.kind is OpKind.MATMUL and op.inputs[0] in graph.constants else 0
             weight = graph.constants.get(op.inputs[1 - factor])
             if weight is not None:
-                axes = _reduced_axes(op, 1 - factor, weight.ndim)
-                found[op.name] = ProductSums.of(weight, axes, factor)
+                axes = reduced_axes(op, 1 - factor, weight.ndim)
+                found[op.name] = ProductSums.of(weight, axes, factor, op.zeros or (0, 0))
     return found
 
 
-def _reduced_axes(op: Op, index: int, rank: int) -> tuple[int, ...]:
+def reduced_axes(op: Op, index: int, rank: int) -> tuple[int, ...]:
     """The axes of the constant at this position that a product sums over."""
     if op.kind is OpKind.CONV:
         return tuple(d for d in range(rank) if d != op.axes.out_channel)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autotune.graph.graph import Graph
+from autotune.isa.formats import Format
 from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import Array, DType, TensorType
 
@@ -25,12 +26,25 @@ def op_of(plain: list[Any]) -> Op:
     return Op(name, OpKind(kind), tuple(inputs), output, held)
 
 
+def plain_type(held: TensorType) -> list[Any]:
+    """Return a type as a list; ``type_of`` reads it back, also from JSON."""
+    narrow = () if held.storage is Format.FP32 else (held.storage.name,)
+    return [held.shape, held.dtype.value, *narrow]
+
+
+def type_of(plain: list[Any]) -> TensorType:
+    """Read a type from ``plain_type``. Raises ``ModelError`` for no legal type."""
+    shape, dtype, *narrow = plain
+    storage = Format[narrow[0]] if narrow else Format.FP32
+    return TensorType(tuple(shape), DType(dtype), storage)
+
+
 def plain_graph(graph: Graph) -> dict[str, Any]:
     """Return a network as a mapping, without the numbers of its constants."""
     return {
         "name": graph.name,
         "ops": [plain_op(op) for op in graph.ops],
-        "types": [[x, held.shape, held.dtype.value] for x, held in graph.types.items()],
+        "types": [[x, *plain_type(held)] for x, held in graph.types.items()],
         "inputs": graph.inputs,
         "outputs": graph.outputs,
     }
@@ -41,7 +55,7 @@ def graph_of(plain: Mapping[str, Any], constants: Mapping[str, Array]) -> Graph:
     return Graph(
         plain["name"],
         [op_of(row) for row in plain["ops"]],
-        {x: TensorType(tuple(shape), DType(dtype)) for x, shape, dtype in plain["types"]},
+        {x: type_of(row) for x, *row in plain["types"]},
         tuple(plain["inputs"]),
         tuple(plain["outputs"]),
         constants,

@@ -53,7 +53,8 @@ class Access:
     """One operand of one opcode.
 
     ``address(values)`` is base, step0, level0, step1, level1, slot, turn. ``span(values)`` is the
-    distance in words from the rectangle's first element to its last. ``present`` tells if an
+    distance from the rectangle's first element to its last. Both count elements of
+    ``element_bytes(values)``; no element straddles two words. ``present`` tells if an
     instruction uses the operand at all (None: always). ``keeps`` tells if it reads the operand it
     writes already in its first run (None: never).
     """
@@ -64,13 +65,16 @@ class Access:
     span: Callable[[Values], int]
     present: Condition | None = None
     keeps: Condition | None = None
+    form: int | None = None
+    """Position of the field with its format; None for words."""
+
+    def element_bytes(self, values: Values) -> int:
+        """Return the bytes of an element."""
+        return ELEMENT_BYTES if self.form is None else _BYTES[values[self.form]]
 
 
-def _span(
-    opcode: Opcode, sizes: Sequence[str], strides: Sequence[str], form: str | None
-) -> Callable[[Values], int]:
-    """Make the span function of an operand. ``form`` names its format field; no element straddles
-    two words."""
+def _span(opcode: Opcode, sizes: Sequence[str], strides: Sequence[str]) -> Callable[[Values], int]:
+    """Make the span function of an operand."""
     sizes_of, strides_of = fields_getter(opcode, *sizes), fields_getter(opcode, *strides)
 
     def span(values: Values) -> int:
@@ -78,16 +82,7 @@ def _span(
         reached: int = sum(map(mul, sizes_of(values), steps)) - sum(steps)
         return reached
 
-    if form is None:
-        return span
-    place = field_index(opcode)[form]
-
-    def packed(values: Values) -> int:
-        steps = strides_of(values)
-        reached: int = sum(map(mul, sizes_of(values), steps)) - sum(steps)
-        return reached * _BYTES[values[place]] // ELEMENT_BYTES if values[place] else reached
-
-    return packed
+    return span
 
 
 def _access(opcode: Opcode, operand: str, written: bool) -> Access:
@@ -98,8 +93,10 @@ def _access(opcode: Opcode, operand: str, written: bool) -> Access:
         dims = [d for d in range(MAX_RANK) if f"size{d}" in field_index(opcode)]
         sizes = tuple(f"size{d}" for d in dims)
         strides = tuple(f"{operand}_stride{d}" for d in dims)
-    span = _span(opcode, sizes, strides, FORMAT_FIELDS.get((opcode, operand)))
-    return Access(operand, written, _address(opcode, operand), span)
+    name = FORMAT_FIELDS.get((opcode, operand))
+    form = None if name is None else field_index(opcode)[name]
+    span = _span(opcode, sizes, strides)
+    return Access(operand, written, _address(opcode, operand), span, form=form)
 
 
 def _address(opcode: Opcode, operand: str) -> Getter:
@@ -199,7 +196,7 @@ def _transform() -> tuple[Access, ...]:
 
 
 def _lookup() -> tuple[Access, ...]:
-    span = _span(Opcode.LOOKUP, ("size0",), ("src_stride0",), None)
+    span = _span(Opcode.LOOKUP, ("size0",), ("src_stride0",))
     numbers = Access("src", False, _address(Opcode.LOOKUP, "src"), span)
     return (numbers, _access(Opcode.LOOKUP, "dst", True))
 

@@ -92,19 +92,19 @@ def level(name: str, doc: str) -> Field:
 
 
 def operand(name: str, doc: str) -> tuple[Field, ...]:
-    """Make the fields of a scratchpad address in words of ``ELEMENT_BYTES``.
+    """Make the fields of a scratchpad address, which counts elements of the operand's format.
 
     The address is ``base + Σᵢ stepᵢ · index[levelᵢ] + slot · (count[turn] mod 2)``. ``index`` is a
     loop's current trip. ``count`` is the number of trips begun since the program started, so double
     buffers keep alternating when a loop is entered again.
     """
     return (
-        Field(f"{name}_base", ADDRESS_BITS, f"{doc}: first word"),
-        _step(f"{name}_step0", f"{doc}: words per trip of level0"),
+        Field(f"{name}_base", ADDRESS_BITS, f"{doc}: first element"),
+        _step(f"{name}_step0", f"{doc}: elements per trip of level0"),
         level(f"{name}_level0", f"{doc}: loop of step0"),
-        _step(f"{name}_step1", f"{doc}: words per trip of level1"),
+        _step(f"{name}_step1", f"{doc}: elements per trip of level1"),
         level(f"{name}_level1", f"{doc}: loop of step1"),
-        Field(f"{name}_slot", ADDRESS_BITS, f"{doc}: distance of the second buffer, words"),
+        Field(f"{name}_slot", ADDRESS_BITS, f"{doc}: distance of the second buffer, elements"),
         level(f"{name}_turn", f"{doc}: loop whose begun trips choose the buffer"),
     )
 

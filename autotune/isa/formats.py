@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 ELEMENT_BYTES = 4
@@ -26,3 +27,24 @@ class Format(IntEnum):
 _FORMAT_BYTES = {
     Format.FP32: 4, Format.BF16: 2, Format.INT8: 1, Format.UINT8: 1, Format.INT32: 4,
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """Formats that a machine stores tensors in, and those that it multiplies."""
+
+    stored: frozenset[Format] = frozenset((Format.FP32,))
+    multiplied: frozenset[Format] = frozenset((Format.FP32,))
+
+    @property
+    def text(self) -> str:
+        """Name of the choice, for keys of caches."""
+        return "/".join(",".join(sorted(x.name for x in y)) for y in (self.stored, self.multiplied))
+
+
+FLOAT32_ONLY = Formats()
+ALL_FORMATS = Formats(
+    frozenset((Format.FP32, Format.INT8, Format.UINT8)),
+    frozenset((Format.FP32, Format.INT8, Format.UINT8)),
+)
+"""What lowering uses of the formats that the instruction set knows."""

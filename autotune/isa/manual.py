@@ -80,9 +80,9 @@ Generated from `autotune/isa/table.py` by `python -m autotune.isa.manual`; do no
 An instruction word has {WORD_BITS} bits, little-endian. Bit 0 is the least significant; fields
 are packed in the order of the tables below, unused bits are 0.
 
-The scratchpad consists of words of {ELEMENT_BYTES} bytes; every address counts words. Sizes and strides count
+The scratchpad consists of words of {ELEMENT_BYTES} bytes. Addresses, sizes and strides count
 elements of the operand's format, which is float32 unless a field says otherwise. Narrow formats are
-packed, and an operand begins at the first byte of its word.
+packed.
 
 A program has a table of DRAM tensors and, for each core, one stream of instructions that ends with
 HALT. A core hands each instruction to its unit's queue in stream order; queues run decoupled, each

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from autotune.errors import ProgramError
 from autotune.isa.fields import ADDRESS_BITS, MAX_RANK, NO_LEVEL
+from autotune.isa.formats import ELEMENT_BYTES, Format
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction
 
@@ -35,14 +36,20 @@ def add_terms(a: Terms, b: Terms) -> Terms:
 class Storage:
     """A reserved piece of the scratchpad.
 
-    It has a base element and the distance of its second slot. ``turn`` is the level of the loop
-    whose trips alternate the slots (``NO_LEVEL``: one slot).
+    It has a base word and the distance of its second slot in words. ``turn`` is the level of the
+    loop whose trips alternate the slots (``NO_LEVEL``: one slot). Its elements are of ``format``.
     """
 
     index: int
     base: int
     slot: int
     turn: int
+    format: Format = Format.FP32
+
+    @property
+    def elements_per_word(self) -> int:
+        """Elements that lie in one word."""
+        return ELEMENT_BYTES // self.format.bytes
 
 
 class View(NamedTuple):
@@ -58,6 +65,11 @@ class View(NamedTuple):
     def rank(self) -> int:
         """Number of dimensions."""
         return len(self.sizes)
+
+    @property
+    def format(self) -> Format:
+        """Format of its elements."""
+        return self.storage.format
 
     @property
     def contiguous(self) -> bool:
@@ -160,12 +172,13 @@ class View(NamedTuple):
                 f"operand {name} depends on {len(self.terms)} loops; an address holds {MAX_TERMS}"
             )
         storage, names = self.storage, _address_names(name)
-        fields = {names.base: storage.base + self.offset}
+        packed = 1 if storage.format is Format.FP32 else storage.elements_per_word
+        fields = {names.base: packed * storage.base + self.offset}
         for (step_name, level_name), (level, step) in zip(names.terms, self.terms, strict=False):
             fields[step_name] = step
             fields[level_name] = level
         if storage.turn != NO_LEVEL:
-            fields[names.slot] = storage.slot
+            fields[names.slot] = packed * storage.slot
             fields[names.turn] = storage.turn
         return fields
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from autotune.fusion.nest import Epilogue, Stage, k_axis
+from autotune.isa.formats import Format
 from autotune.isa.functions import When
 from autotune.isa.tile import TileWriter, View
 from autotune.kernels.emit import contraction, winograd
+from autotune.lowering.conversion import convert
 from autotune.lowering.resident_tiles import Piece, ResidentTiles
 from autotune.lowering.tiles import Origin
 from autotune.lowering.vector_operators import scalars
@@ -20,18 +22,25 @@ from autotune.operators.winograd_conv import POINT
 
 def contract(writer: TileWriter, resident: ResidentTiles, stage: Stage, result: View) -> None:
     """Emit the contraction of ``stage`` into ``result``; for Winograd its products and the way
-    back."""
+    back. Sums of integers become float32 numbers in place."""
     _pieces(writer, resident, stage, result)
+    if stage.op.zeros is not None:
+        convert(writer, result, result, Format.FP32, Format.INT32)
     if stage.op.family is Family.WINOGRAD:
         products = resident.temp(stage.temps[1]).view
         winograd_back(writer, result, products, _epilogue(resident, stage, When.ALWAYS))
 
 
 def prepare(writer: TileWriter, resident: ResidentTiles, stage: Stage) -> None:
-    """Emit the set-up of a contraction: the transform of Winograd's input.
+    """Emit the set-up of a contraction: the transform of Winograd's input, the made factors of a
+    product of integers in their own format.
 
     It runs once for all tiles of the result that it serves.
     """
+    for index, temp in stage.narrowed.items():
+        narrow = resident.temp(temp).view
+        wide = resident.operand(stage, index)
+        convert(writer, narrow, wide, narrow.format, Format.FP32)
     if stage.op.family is Family.WINOGRAD:
         there = resident.temp(stage.temps[0]).view
         winograd.there(writer, there, resident.operand(stage, 0))
@@ -92,7 +101,22 @@ def _piece(
         return
     views = [_factor(writer, resident, stage, index, piece) for index in range(2)]
     epilogue = _epilogue(resident, stage, when)
+    reduction |= _formats(stage.op, views)
     compute_contraction(writer, stage.op, resident.types, result, views, reduction, epilogue)
+
+
+def _formats(op: Op, factors: Sequence[View]) -> dict[str, int]:
+    """Return formats and zero points of a product's operands; of a convolution the weight comes first."""
+    if op.zeros is None:
+        return {}
+    sides = zip(factors, op.zeros, strict=True)
+    a, b = sides if op.family is Family.MATMUL else reversed([*sides])
+    return {
+        "a_format": int(a[0].format),
+        "b_format": int(b[0].format),
+        "a_zero": a[1],
+        "b_zero": b[1],
+    }
 
 
 def _points(writer: TileWriter, resident: ResidentTiles, stage: Stage, piece: Piece) -> None:
@@ -111,7 +135,7 @@ def _factor(
         return resident.load_piece(writer, buffer, piece)
     if buffer is not None and resident.patches(buffer) is not None:
         return resident.loaded[buffer].view
-    view = resident.operand(stage, index)
+    view = resident.factor(stage, index)
     if stage.op.family is Family.CONV and stage.op.int("group") > 1:
         return view
     axis = k_axis(stage.op, index, resident.types[stage.op.inputs[index]].shape)

@@ -45,7 +45,8 @@ def lower(group: Group, schedule: Schedule, spec: HardwareSpec) -> Program:
 
 def _tensors(group: Group) -> tuple[DramTensor, ...]:
     def row(name: str, role: Role) -> DramTensor:
-        return DramTensor(name, group.type_of[name].shape or (1,), role)
+        kind = group.type_of[name]
+        return DramTensor(name, kind.shape or (1,), role, kind.storage)
 
     inputs = [row(x, Role.CONSTANT if x in group.constants else Role.INPUT) for x in group.inputs]
     return (*inputs, *(row(x, Role.OUTPUT) for x in group.outputs))

@@ -95,6 +95,8 @@ class NestEmitter:
 
     def _prepared_at(self, stage: Stage) -> int:
         """Return the depth at which all inputs of a contraction's preparation are resident."""
+        if stage.narrowed:
+            return max(self._depth(self.nest.buffers[i].footprint) for i in stage.temps)
         if stage.op.family is not Family.WINOGRAD:
             return self._depth(stage.footprint)
         return self._depth(self.nest.buffers[stage.temps[0]].footprint)

@@ -168,6 +168,11 @@ class ResidentTiles:
         tile = self.tiles[stage.op.inputs[index]] if buffer is None else self.loaded[buffer]
         return tile.part(self.origin(need), self.sizes(need))
 
+    def factor(self, stage: Stage, index: int) -> View:
+        """Return the part of a factor that a product needs: for integers in their own format."""
+        narrow = stage.narrowed.get(index)
+        return self.operand(stage, index) if narrow is None else self.temp(narrow).view
+
     def side(self, side: SideOperand) -> View:
         """Return the tile that a merged operator reads."""
         tile = self.tiles[side.tensor] if side.buffer is None else self.loaded[side.buffer]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from autotune.fusion.nest import Nest, buffer_sizes
 from autotune.isa.fields import NO_LEVEL
+from autotune.isa.formats import Format
 from autotune.isa.tile import Storage, Terms, View, add_terms, row_major
 from autotune.operators.axis_map import AxisMap, Footprint
 from autotune.schedule.fit import slots
@@ -90,25 +91,26 @@ def sizes_of(footprint: Footprint, segments: Segments) -> tuple[int, ...]:
 
 
 class Reservation(NamedTuple):
-    """A buffer's place in the scratchpad: base element, elements of a slot, True if it has two."""
+    """A buffer's place in the scratchpad: base word, words of a slot, True if it has two; the format of
+    its elements."""
 
     base: int
-    elements: int
+    words: int
     double: bool
+    format: Format = Format.FP32
 
 
 def reserve(nest: Nest, schedule: NestSchedule) -> tuple[tuple[Reservation, ...], int]:
-    """Reserve places for all buffers in sequence; return them and the elements they take
-    together."""
+    """Reserve places for all buffers in sequence; return them and the words they take together."""
     base, places = 0, []
     sizes = buffer_sizes(nest, schedule.tile, schedule.k_tile, schedule.im2col)
     for buffer, size in zip(nest.buffers, sizes, strict=True):
         elements = 1
         for n in size:
             elements *= n
-        copies = slots(nest, schedule, buffer)
-        places.append(Reservation(base, elements, copies == 2))
-        base += copies * elements
+        copies, words = slots(nest, schedule, buffer), buffer.words(elements)
+        places.append(Reservation(base, words, copies == 2, buffer.format))
+        base += copies * words
     return tuple(places), base
 
 
@@ -117,15 +119,15 @@ def second_slot(index: int, place: Reservation) -> Storage:
 
     Unrolled code alternates the slots this way: one slot is filled while the other one is read.
     """
-    return Storage(-1 - index, place.base + place.elements, 0, NO_LEVEL)
+    return Storage(-1 - index, place.base + place.words, 0, NO_LEVEL, place.format)
 
 
 def storage(index: int, place: Reservation, turn: int | None) -> Storage:
     """Return the storage of buffer ``index``; loop level ``turn``, if given, alternates its
     slots."""
     if not place.double or turn is None:
-        return Storage(index, place.base, 0, NO_LEVEL)
-    return Storage(index, place.base, place.elements, turn)
+        return Storage(index, place.base, 0, NO_LEVEL, place.format)
+    return Storage(index, place.base, place.words, turn, place.format)
 
 
 def dense(where: Storage, sizes: tuple[int, ...]) -> View:

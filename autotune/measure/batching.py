@@ -43,4 +43,4 @@ def tensor_bytes(group: Group) -> int:
     more in packed form."""
     outside = (*group.inputs, *group.outputs, *group.constants)
     types = (group.type_of[name] for name in outside)
-    return sum(of.elements * of.dtype.size_bytes for of in types)
+    return sum(of.size_bytes for of in types)

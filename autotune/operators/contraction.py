@@ -20,7 +20,6 @@ from autotune.operators.family import (
     broadcast_shape,
     partial_sums,
     refuse,
-    zero_padding,
 )
 from autotune.operators.interval import Interval
 from autotune.operators.op import Family, Op
@@ -39,8 +38,25 @@ def _matmul_shape(op: Op, shapes: Shapes) -> Shape:
     return (*broadcast_shape(op, shapes, a[:-2], b[:-2]), rows, columns)
 
 
+def _factors(op: Op, inputs: Inputs) -> tuple[Array, Array]:
+    """Return the first two inputs, integers less their zero points: float64 holds their sums."""
+    a, b = inputs[:2]
+    if op.zeros is None:
+        return a, b
+    a_zero, b_zero = op.zeros
+    return np.subtract(a, a_zero, dtype=np.float64), np.subtract(b, b_zero, dtype=np.float64)
+
+
+def _terms(op: Op, intervals: Intervals) -> Interval:
+    """Bound the products that are added."""
+    if op.zeros is None:
+        return intervals[0] * intervals[1]
+    a, b = (Interval(x.low - z, x.high - z) for x, z in zip(intervals, op.zeros, strict=False))
+    return a * b
+
+
 def _matmul_reference(op: Op, inputs: Inputs) -> Array:
-    a, b = inputs
+    a, b = _factors(op, inputs)
     a = np.swapaxes(a, -1, -2) if op.int("trans_a") else a
     b = np.swapaxes(b, -1, -2) if op.int("trans_b") else b
     return np.asarray(np.matmul(a, b))
@@ -52,7 +68,7 @@ def _inner(op: Op, shapes: Shapes) -> int:
 
 
 def _matmul_interval(op: Op, intervals: Intervals, shapes: Shapes) -> Interval:
-    return partial_sums(intervals[0] * intervals[1], _inner(op, shapes))
+    return partial_sums(_terms(op, intervals), _inner(op, shapes))
 
 
 def _matmul_region(op: Op, index: int, out: Footprint, types: Types) -> Footprint:
@@ -84,7 +100,10 @@ MATMUL = FamilyRow(
 
 
 def is_depthwise(op: Op, types: Types) -> bool:
-    """Return True if a convolution has one input and one output channel per group."""
+    """Return True if a convolution of numbers has one input and one output channel per group: work for
+    the vector unit, which knows no narrow integers."""
+    if op.zeros is not None:
+        return False
     weight, axes = types[op.inputs[1]].shape, op.axes
     return weight[axes.in_channel] == 1 and weight[axes.out_channel] == op.int("group")
 
@@ -112,8 +131,8 @@ def _conv_shape(op: Op, shapes: Shapes) -> Shape:
 
 
 def _conv_reference(op: Op, inputs: Inputs) -> Array:
-    x = inputs[0].transpose(op.axes.image_order)
-    w = inputs[1].transpose(op.axes.weight_order)
+    x, w = _factors(op, inputs)
+    x, w = x.transpose(op.axes.image_order), w.transpose(op.axes.weight_order)
     group = op.int("group")
     view = padded_windows(op, x, w.shape[2:], 0.0)
     batch, _, rows, columns = view.shape[:4]
@@ -131,7 +150,7 @@ def _depth(op: Op, shapes: Shapes) -> int:
 
 
 def _conv_interval(op: Op, intervals: Intervals, shapes: Shapes) -> Interval:
-    total = partial_sums(intervals[0] * intervals[1], _depth(op, shapes))
+    total = partial_sums(_terms(op, intervals), _depth(op, shapes))
     return total + intervals[2] if len(intervals) == 3 else total
 
 
@@ -166,6 +185,10 @@ def _conv_operations(op: Op, shapes: Shapes, result: Shape) -> int:
     return 2 * _conv_multiply_adds(op, shapes, result) + bias
 
 
+def _conv_padding(op: Op) -> float:
+    return 0.0 if op.zeros is None else float(op.zeros[0])
+
+
 CONV = FamilyRow(
     Work.MATRIX,
     _conv_shape,
@@ -174,5 +197,5 @@ CONV = FamilyRow(
     _conv_region,
     _conv_operations,
     multiply_adds=_conv_multiply_adds,
-    padding=zero_padding,
+    padding=_conv_padding,
 )

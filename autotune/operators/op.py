@@ -136,8 +136,10 @@ def _binary(kind: OpKind, function: BinaryFn) -> OpRow:
 
 _WINDOW = ("kernel", "strides", "pads", "dilations")
 _LAID_OUT = ("channels_last",)
-_SKIPPED = ("zero_blocks",)
-"""Optional attribute: the all-zero blocks of a constant weight (operators/block_sparsity.py)."""
+_PRODUCT = ("zero_blocks", "a_zero", "b_zero")
+"""Optional attributes of contractions: the all-zero blocks of a constant weight
+(operators/block_sparsity.py); the zero points of the first two inputs, which are then integers of
+8 bits: Σ (a − a_zero) · (b − b_zero), exact in int32, padding at a_zero."""
 
 
 def _pool(kind: OpKind, reduction: ReduceFn, *attrs: str) -> OpRow:
@@ -160,12 +162,12 @@ OPERATORS: dict[OpKind, OpRow] = {
             (2, 3),
             ("strides", "pads", "dilations", "group"),
             flags=_LAID_OUT,
-            optional=_SKIPPED,
+            optional=_PRODUCT,
         ),
         # x [N,H,W,C], u [36 or 16,C,M], optional b [M] -> [N,OH,OW,M]: 3x3, stride 1, by F(4x4) or F(2x2)
         OpRow(OpKind.WINOGRAD_CONV, Family.WINOGRAD, (2, 3), ("pads",)),
         # numpy.matmul over the last two axes after the optional transposes; batch axes broadcast
-        OpRow(OpKind.MATMUL, Family.MATMUL, (2, 2), ("trans_a", "trans_b"), optional=_SKIPPED),
+        OpRow(OpKind.MATMUL, Family.MATMUL, (2, 2), ("trans_a", "trans_b"), optional=_PRODUCT),
         # element by element, as the rows of isa/functions.py say
         _unary(OpKind.RELU, UnaryFn.RELU),
         _unary(OpKind.LEAKY_RELU, UnaryFn.LEAKY_RELU),
@@ -313,6 +315,15 @@ class Op:
     def scalars(self) -> tuple[float, ...]:
         """The parameters of an element-wise operator's function, in its order."""
         return tuple(self.float(name) for name in self.function.row.parameters)
+
+    @property
+    def zeros(self) -> tuple[int, int] | None:
+        """Zero points of a product of 8-bit integers; None for a product of numbers."""
+        if self.family not in (Family.CONV, Family.MATMUL):
+            return None
+        held = dict(self.attrs)
+        a_zero, b_zero = held.get("a_zero"), held.get("b_zero")
+        return (a_zero, b_zero) if isinstance(a_zero, int) and isinstance(b_zero, int) else None
 
     @property
     def axes(self) -> Axes:

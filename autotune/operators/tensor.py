@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ModelError
+from autotune.isa.formats import Format
 
 Array = npt.NDArray[np.float32]
 """Values of a tensor as engines compute them."""
@@ -24,8 +25,9 @@ FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 class DType(StrEnum):
-    """Element types. All are stored and computed as float32: booleans as 0 and 1, integers exactly up to
-    ``EXACT_LIMIT``, narrower floats with more digits than they have, float64 with fewer."""
+    """Element types. All are computed as float32, but for products of 8-bit integers: booleans as 0 and 1,
+    integers exactly up to ``EXACT_LIMIT``, narrower floats with more digits than they have, float64 with
+    fewer. ``TensorType.storage`` tells how a tensor is stored."""
 
     FLOAT32 = "float32"
     FLOAT64 = "float64"
@@ -49,11 +51,6 @@ class DType(StrEnum):
     UINT16 = "uint16"
     UINT32 = "uint32"
     UINT64 = "uint64"
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of one element as it is stored."""
-        return 4
 
     @property
     def is_float(self) -> bool:
@@ -83,6 +80,10 @@ class DType(StrEnum):
     def holds(self, other: DType) -> bool:
         """Return True if every value of another integer or boolean type is one of this type."""
         return self.limits[0] <= other.limits[0] and other.limits[1] <= self.limits[1]
+
+
+NARROW: dict[DType, Format] = {DType.INT8: Format.INT8, DType.UINT8: Format.UINT8}
+"""Format of the element types that machines may store and multiply as they are."""
 
 
 if TYPE_CHECKING:
@@ -115,10 +116,14 @@ def below_float32(value: np.ndarray[Any, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Shape and element type; every extent is a positive integer, a scalar has shape ``()``."""
+    """Shape and element type; every extent is a positive integer, a scalar has shape ``()``.
+
+    Programs find the tensor in DRAM in the format ``storage``.
+    """
 
     shape: tuple[int, ...]
     dtype: DType = DType.FLOAT32
+    storage: Format = Format.FP32
 
     def __post_init__(self) -> None:
         for extent in self.shape:
@@ -127,8 +132,8 @@ class TensorType:
 
     @property
     def stored(self) -> TensorType:
-        """The same tensor as engines see it: float32."""
-        return self if self.dtype is DType.FLOAT32 else TensorType(self.shape)
+        """The same tensor as engines see it: computed as float32, stored as it is."""
+        return self if self.dtype is DType.FLOAT32 else TensorType(self.shape, storage=self.storage)
 
     @property
     def elements(self) -> int:
@@ -138,4 +143,4 @@ class TensorType:
     @property
     def size_bytes(self) -> int:
         """Bytes when stored densely."""
-        return self.elements * self.dtype.size_bytes
+        return self.elements * self.storage.bytes

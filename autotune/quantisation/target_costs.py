@@ -40,7 +40,9 @@ class TargetCosts:
         with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
             path = Path(folder, "model.onnx")
             path.write_bytes(serialised(model))
-            graph = open_network(path, dims, Layout(spec.layout), Accuracy.EXACT)
+            graph = open_network(
+                path, dims, Layout(spec.layout), Accuracy.EXACT, formats=spec.formats
+            )
         return predict_greedy(graph, self._predictor).seconds
 
     def savings(

@@ -97,7 +97,12 @@ def search_on_devices(
     seen: set[str] = set()
     for layout in dict.fromkeys(device.spec.layout for device in request.devices.devices):
         graph = open_network(
-            request.path, request.dims, Layout(layout), request.accuracy, request.ranges
+            request.path,
+            request.dims,
+            Layout(layout),
+            request.accuracy,
+            request.ranges,
+            request.devices.spec.formats,
         )
         if graph.fingerprint not in seen:
             seen.add(graph.fingerprint)

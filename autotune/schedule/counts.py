@@ -38,7 +38,7 @@ def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
                 size *= _extent(table, axis)
         if buffer.patches is not None:
             size = np.where(table.im2col, _patch_elements(table, buffer, buffer.patches), size)
-        total += size * np.where(refilled, table.buffers, 1)
+        total += buffer.words(size) * np.where(refilled, table.buffers, 1)
     return total
 
 

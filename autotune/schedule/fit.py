@@ -32,10 +32,10 @@ def slots(nest: Nest, schedule: NestSchedule, buffer: Buffer) -> int:
 
 
 def scratchpad_elements(nest: Nest, schedule: NestSchedule) -> int:
-    """fp32 elements that one core needs for the nest."""
+    """Words that one core needs for the nest."""
     sizes = buffer_sizes(nest, schedule.tile, schedule.k_tile, schedule.im2col)
     return sum(
-        slots(nest, schedule, buffer) * math.prod(size)
+        slots(nest, schedule, buffer) * buffer.words(math.prod(size))
         for buffer, size in zip(nest.buffers, sizes, strict=True)
     )
 

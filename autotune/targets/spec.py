@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from autotune.errors import SpecError
+from autotune.isa.formats import ALL_FORMATS, FLOAT32_ONLY, Formats
 from autotune.targets.physical import PhysicalSpec
 
 
@@ -280,6 +281,11 @@ class HardwareSpec:
     def max_buffers(self) -> int:
         """Copies that a tile may have: a second one only where units load ahead."""
         return 2 if self.memory is Memory.SCRATCHPAD else 1
+
+    @property
+    def formats(self) -> Formats:
+        """Formats that programs for it store tensors in, and multiply."""
+        return ALL_FORMATS if self.memory is Memory.SCRATCHPAD else FLOAT32_ONLY
 
     @property
     def timed(self) -> bool:

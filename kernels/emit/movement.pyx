@@ -70,8 +70,8 @@ def mask(writer, y, coordinates, extents, float value):
 def load(writer, y, int tensor, coordinates, float pad):
     """Fill ``y`` from a DRAM tensor, from ``coordinates`` on."""
     writer.emit(
-        Opcode.LOAD, Unit.LOAD, (y,), (), tensor=tensor, pad=pad, **y.operand("dst"),
-        **sizes_of(y.sizes), **_at(coordinates),
+        Opcode.LOAD, Unit.LOAD, (y,), (), tensor=tensor, pad=pad, format=int(y.format),
+        **y.operand("dst"), **sizes_of(y.sizes), **_at(coordinates),
     )
 
 
@@ -79,8 +79,8 @@ def sample(writer, y, int tensor, coordinates, hops, float pad):
     """Fill ``y`` from a DRAM tensor, from ``coordinates`` on every ``hops``-th element per
     dimension; a negative hop goes backwards."""
     writer.emit(
-        Opcode.GATHER, Unit.LOAD, (y,), (), tensor=tensor, pad=pad, **y.operand("dst"),
-        **sizes_of(y.sizes), **_at(coordinates), **{f"hop{d}": hop for d, hop in enumerate(hops)},
+        Opcode.GATHER, Unit.LOAD, (y,), (), tensor=tensor, pad=pad, format=int(y.format),
+        **y.operand("dst"), **sizes_of(y.sizes), **_at(coordinates), **{f"hop{d}": hop for d, hop in enumerate(hops)},
     )
 
 
@@ -112,7 +112,8 @@ def _windows(writer, y, int tensor, coordinates, way, float pad):
     sizes = tuple([y.sizes[d] for d in kept])
     view = y.reshaped(sizes, tuple([y.strides[d] for d in kept]))
     writer.emit(
-        Opcode.GATHER, Unit.LOAD, (view,), (), tensor=tensor, pad=pad, **view.operand("dst"),
+        Opcode.GATHER, Unit.LOAD, (view,), (), tensor=tensor, pad=pad, format=int(view.format),
+        **view.operand("dst"),
         **sizes_of(sizes), **_at(coordinates), **fields,
     )
 
@@ -129,7 +130,7 @@ def lookup(writer, y, numbers, int tensor, coordinates):
 def store(writer, x, int tensor, coordinates):
     """Write ``x`` to a DRAM tensor, from ``coordinates`` on."""
     writer.emit(
-        Opcode.STORE, Unit.STORE, (), (x,), tensor=tensor, **x.operand("src"),
+        Opcode.STORE, Unit.STORE, (), (x,), tensor=tensor, format=int(x.format), **x.operand("src"),
         **sizes_of(x.sizes), **_at(coordinates),
     )
 

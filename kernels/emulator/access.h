@@ -54,7 +54,7 @@ static void touch_operands(const Word *w, const Pattern *patterns, const Loops *
     for (int o = 0; o < OPERANDS; o++) {
         if (!(operands >> o & 1)) continue;
         t->pattern = &patterns[o];
-        t->first_byte = 4 * address_of(&w->operand[o], at);
+        t->first_byte = address_of(&w->operand[o], at);
         t->stamp = w->forward && o == 0 ? stamp - 1 : stamp;
         touch_pattern(t);
     }
@@ -102,7 +102,7 @@ static void touch_part(const Word *w, const Loops *at, const int64_t *low, const
     int bytes = operand_bytes(w, 0);
     Pattern p = pattern_of(RANK, size, w->nest.stride[0], bytes);
     t->pattern = &p;
-    t->first_byte = 4 * address_of(&w->operand[0], at);
+    t->first_byte = address_of(&w->operand[0], at);
     for (int d = 0; d < RANK; d++) t->first_byte += low[d] * w->nest.stride[0][d] * bytes;
     touch_pattern(t);
 }

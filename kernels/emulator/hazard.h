@@ -19,16 +19,13 @@ typedef struct {
     uint8_t reads, writes;
 } Touched;
 
-static int64_t span_words(int64_t elements, int bytes) { return elements * bytes / 4; }
-
-/* From the first word of a product's operand to its last. */
+/* From the first element of a product's operand to its last, in elements. */
 static int64_t product_span(const Product *p, int operand) {
     int64_t k2 = p->k2 - 1, k1 = p->k1 - 1, k0 = p->k0 - 1, m = p->m - 1, n1 = p->n1 - 1, n0 = p->n0 - 1;
     switch (operand) {
     case 0: return m * p->c_m + n1 * p->c_n1 + n0 * p->c_n0;
-    case 1: return span_words(m * p->a_m + k2 * p->a_k2 + k1 * p->a_k1 + k0 * p->a_k0, FORMAT_BYTES[p->a_format]);
-    case 2: return span_words(k2 * p->b_k2 + k1 * p->b_k1 + k0 * p->b_k0 + n1 * p->b_n1 + n0 * p->b_n0,
-                              FORMAT_BYTES[p->b_format]);
+    case 1: return m * p->a_m + k2 * p->a_k2 + k1 * p->a_k1 + k0 * p->a_k0;
+    case 2: return k2 * p->b_k2 + k1 * p->b_k1 + k0 * p->b_k0 + n1 * p->b_n1 + n0 * p->b_n0;
     case 3: return p->bias_axis == 1 ? m : n0;
     default: return m * p->r_m + n1 * p->r_n1 + n0 * p->r_n0;
     }
@@ -41,14 +38,17 @@ static int64_t nest_span(const Word *w, int operand) {
         if (w->opcode == OP_ONLINE && operand == 1 && d == 1) { span += 2; continue; } /* m, l, f */
         span += last * w->nest.stride[operand][d];
     }
-    return span_words(span, operand_bytes(w, operand));
+    return span;
 }
 
+/* `span` in elements. */
 static void touch(const Word *w, int operand, int64_t span, const Loops *at, Touched *out) {
     const Operand *o = &w->operand[operand];
     int64_t a = o->step0 * (at->trips[o->level0] - 1), b = o->step1 * (at->trips[o->level1] - 1);
-    out->low[operand] = o->base + (a < 0 ? a : 0) + (b < 0 ? b : 0);
-    out->high[operand] = o->base + span + (a > 0 ? a : 0) + (b > 0 ? b : 0) + (o->turn < LEVELS - 1 ? o->slot : 0);
+    int64_t low = o->base + (a < 0 ? a : 0) + (b < 0 ? b : 0), high = o->base + (a > 0 ? a : 0) + (b > 0 ? b : 0);
+    high += span * operand_bytes(w, operand) + (o->turn < LEVELS - 1 ? o->slot : 0);
+    out->low[operand] = low / 4;
+    out->high[operand] = high / 4;
 }
 
 /* `at` holds the trips of the open loops, 1 for all other levels. */

@@ -36,6 +36,14 @@ static void decode_operand(const int64_t *f, Operand *out) {
     *out = o;
 }
 
+/* From elements, as words of a program count, to bytes. */
+static void scale_address(Operand *o, int64_t bytes) {
+    o->base *= bytes;
+    o->step0 *= bytes;
+    o->step1 *= bytes;
+    o->slot *= bytes;
+}
+
 static float float_of(int64_t bits) {
     uint32_t word = (uint32_t)bits;
     float value;
@@ -180,6 +188,7 @@ static void decode_word(const Layout *l, const int64_t *row, const Tensor *tenso
         w->high = f[2];
         w->trips = 1;
     }
+    for (int o = 0; o < OPERANDS; o++) scale_address(&w->operand[o], operand_bytes(w, o));
     if (l->at[AT_SEMAPHORE] >= 0) {
         w->unit = (int32_t)row[l->at[AT_UNIT]];
         (w->opcode == OP_WAIT ? w->waits : w->signals)[0] = (uint8_t)row[l->at[AT_SEMAPHORE]];

@@ -68,7 +68,7 @@ ALWAYS_INLINE void gather_body(const Word *w, const Loops *at, float *scratchpad
     int64_t trip[RANK] = {0}, offset[1] = {0}, coordinate[RANK];
     float pad;
     narrow_row(w->format, 0, 1, &pad, 1, &w->p0);
-    char *base = (char *)(scratchpad + address_of(&w->operand[0], at));
+    char *base = (char *)scratchpad + address_of(&w->operand[0], at);
     do {
         char *to = base + offset[0] * to_bytes;
         row_coordinates(r, at, trip, coordinate);

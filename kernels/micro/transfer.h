@@ -165,14 +165,14 @@ static void load_region(const Region *r, const Word *w, const Loops *at, char *t
 }
 
 static inline void load_rectangle(const Word *w, const Loops *at, float *scratchpad, const char *tensor) {
-    load_region(&w->region, w, at, (char *)(scratchpad + address_of(&w->operand[0], at)), tensor);
+    load_region(&w->region, w, at, (char *)scratchpad + address_of(&w->operand[0], at), tensor);
 }
 
 static inline void store_rectangle(const Word *w, const Loops *at, const float *scratchpad, char *tensor) {
     const Region *r = &w->region;
     Clip c = clip_region(r, at);
     if (c.elements == 0) return;
-    const char *from = (const char *)(scratchpad + address_of(&w->operand[0], at));
+    const char *from = (const char *)scratchpad + address_of(&w->operand[0], at);
     int64_t stride[2][RANK];
     for (int d = 0; d < RANK; d++) {
         stride[0][d] = r->stride[d];
@@ -188,7 +188,7 @@ static inline void mask_rectangle(const Word *w, const Loops *at, float *scratch
     const Region *r = &w->region;
     Clip c = clip_region(r, at);
     if (c.whole) return;
-    char *to = (char *)(scratchpad + address_of(&w->operand[0], at));
+    char *to = (char *)scratchpad + address_of(&w->operand[0], at);
     const char *value = (const char *)&w->p0;
     if (c.elements == 0) {
         Nest all = merged(r->size, 1, w->nest.stride);

@@ -146,6 +146,7 @@ typedef struct {
     int64_t index[LEVELS], trips[LEVELS], parity[LEVELS];
 } Loops;
 
+/* Byte of the scratchpad where an operand begins. */
 ALWAYS_INLINE int64_t address_of(const Operand *o, const Loops *at) {
     return o->base + o->step0 * at->index[o->level0] + o->step1 * at->index[o->level1]
          + o->slot * at->parity[o->turn];

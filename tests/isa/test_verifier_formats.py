@@ -58,7 +58,7 @@ def test_a_narrow_operand_reaches_exactly_the_words_that_its_bytes_lie_in(
         fields |= {f"size{d}": size, f"dst_stride{d}": stride}
     places = product(*(range(size) for size, _ in shape))
     last = max(
-        4 * base + form.bytes * sum(i * s for i, (_, s) in zip(at, shape, strict=True))
+        form.bytes * (base + sum(i * s for i, (_, s) in zip(at, shape, strict=True)))
         for at in places
     )
     needed = (last + form.bytes - 1) // 4 + 1
@@ -73,18 +73,20 @@ def test_a_narrow_operand_reaches_exactly_the_words_that_its_bytes_lie_in(
     [(Opcode.STORE, "src", "format"), (Opcode.CONVERT, "src", "src_format")],
 )
 def test_a_narrow_source_reads_fewer_words(opcode, operand, form) -> None:
-    fields = {"size0": 8, f"{operand}_base": 4, f"{operand}_stride0": 1}
+    fields = {"size0": 8, f"{operand}_stride0": 1}
     fields |= {"tensor": 1} if opcode is Opcode.STORE else {}
     for code, words in ((Format.INT8, 2), (Format.BF16, 4), (Format.INT32, 8)):
-        word = make(opcode, **fields, **{form: int(code)})
+        word = make(opcode, **fields, **{form: int(code), f"{operand}_base": 16 // code.bytes})
         verify(case(fill(4, words), word))
         refused(case(fill(4, words - 1), word), f"{operand} reads elements 4 to {3 + words}")
 
 
 def test_narrow_factors_of_a_matmul_read_fewer_words() -> None:
-    word = {"k0": 16, "a_k0": 1, "b_k0": 1, "a_base": 0, "b_base": 8, "c_base": 60}
+    word = {"k0": 16, "a_k0": 1, "b_k0": 1, "a_base": 0, "c_base": 60}
     for a, b, words in ((Format.UINT8, Format.INT8, 4), (Format.BF16, Format.BF16, 8)):
-        product = make(Opcode.MATMUL, **word, a_format=int(a), b_format=int(b))
+        product = make(
+            Opcode.MATMUL, **word, b_base=32 // b.bytes, a_format=int(a), b_format=int(b)
+        )
         verify(case(fill(0, words), fill(8, words), product))
         refused(case(fill(0, words - 1), fill(8, words), product), "a reads elements 0 to")
         refused(case(fill(0, words), fill(8, words - 1), product), "b reads elements 8 to")

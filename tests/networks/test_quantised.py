@@ -107,7 +107,7 @@ def on_cpu(path: Path, fed: Arrays) -> Arrays:
 
 
 def on_edge(path: Path, fed: Arrays) -> Arrays:
-    graph = open_network(path)
+    graph = open_network(path, formats=EDGE.spec.formats)
     adapter = IoAdapter(graph)
     adapter.to_float32(fed)
     choices = tuple(heuristic_choices(graph, EDGE.spec))

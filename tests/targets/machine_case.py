@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from autotune.isa.formats import Format
@@ -64,14 +65,21 @@ def fill(base: int = 0, **fields: int | float) -> Instruction:
     )
 
 
+def packed(fields: Mapping[str, int | float]) -> int:
+    """Elements of a transfer's format that lie in a word."""
+    return 4 // Format(int(fields.get("format", 0))).bytes
+
+
 def load(number: int, base: int, elements: int, **fields: int | float) -> Instruction:
-    """LOAD of the first elements of a rank 1 tensor."""
+    """LOAD of the first elements of a rank 1 tensor, from word ``base`` on."""
+    base *= packed(fields)
     given = {"tensor": number, "dst_base": base, "size0": elements, "dst_stride0": 1}
     return make(Opcode.LOAD, **{**given, **fields})
 
 
 def store(number: int, base: int, elements: int, **fields: int | float) -> Instruction:
-    """STORE to the first elements of a rank 1 tensor."""
+    """STORE to the first elements of a rank 1 tensor, from word ``base`` on."""
+    base *= packed(fields)
     given = {"tensor": number, "src_base": base, "size0": elements, "src_stride0": 1}
     return make(Opcode.STORE, **{**given, **fields})
 

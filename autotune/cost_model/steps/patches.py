@@ -10,7 +10,6 @@ from autotune.cost_model.steps.step import Effort, Step, TileCosts
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.fusion.nest import Buffer
 from autotune.fusion.patches import Patches
-from autotune.isa.formats import ELEMENT_BYTES
 from autotune.operators.axis_map import AxisMap
 from autotune.schedule.table import Ints
 from autotune.targets.spec import DramSpec, HardwareSpec
@@ -25,7 +24,7 @@ def with_patches(
     if patches is None or not chosen.any():
         return step
     made = _made(tiling, buffer, patches, tiles)
-    asked = np.sum(weight * made.elements, axis=0) * ELEMENT_BYTES
+    asked = np.sum(weight * made.elements, axis=0) * made.element_bytes
     direct = step.useful_bytes
     assert direct is not None
 
@@ -33,7 +32,7 @@ def with_patches(
         return _chosen(chosen, _effort(made, weight, spec, tiles.rested), step.effort)
 
     def touched() -> Floats:
-        return np.where(chosen, np.sum(weight * made.touched, axis=0), step.touched)
+        return np.where(chosen, np.sum(weight * made.touched_words, axis=0), step.touched)
 
     return replace(
         step,
@@ -75,6 +74,15 @@ class _Made:
     touched: Floats
     extents: tuple[int, int, int]
     """Channels, rows and columns of the tensor."""
+    element_bytes: int
+    """Bytes of an element in the tensor."""
+    elements_per_word: int
+    """Elements that lie in a word of the scratchpad."""
+
+    @property
+    def touched_words(self) -> Floats:
+        """Words of the scratchpad, padding included."""
+        return self.touched / self.elements_per_word
 
     @property
     def elements(self) -> Floats:
@@ -85,7 +93,8 @@ class _Made:
 
 def _made(tiling: Tiling, buffer: Buffer, patches: Patches, tiles: Tiles) -> _Made:
     assert buffer.chunk is not None
-    shape, axes = tiling.nest.types[buffer.tensor].shape, patches.axes
+    tensor, axes = tiling.nest.types[buffer.tensor], patches.axes
+    shape = tensor.shape
     channels = tiles.sizes[tiling.k_dim(buffer.chunk[0])]
     images, *sides = patches.pixels
     extents = axes.sizes(shape)
@@ -97,7 +106,8 @@ def _made(tiling: Tiling, buffer: Buffer, patches: Patches, tiles: Tiles) -> _Ma
         touched = np.asarray(touched * tiling.axis_size(axis, tiles.sizes), dtype=np.float64)
     count = tiling.axis_size(images, tiles.sizes)
     whole = (shape[axes.channel], *extents)
-    return _Made(patches, count, channels, rows, columns, touched, whole)
+    sizes = tensor.storage.bytes, buffer.elements_per_word
+    return _Made(patches, count, channels, rows, columns, touched, whole, *sizes)
 
 
 def _inside(
@@ -121,7 +131,7 @@ def _effort(made: _Made, weight: Floats, spec: HardwareSpec, rested: tuple[int, 
     rows = _dram_rows(made, spec.dram.row_bytes)
     misses = np.ceil(rows / spec.dram.banks) * spec.dram.row_miss_cycles
     cycles = moved / spec.dram.bytes_per_cycle + np.where(made.elements > 0, misses, 0.0)
-    lines = np.ceil(made.touched / spec.scratchpad.banks)
+    lines = np.ceil(made.touched_words / spec.scratchpad.banks)
     busy = instructions * spec.dram.latency_cycles + np.maximum(cycles, lines)
     runs = made.elements / np.maximum(_run_elements(made), 1.0)
     zeros = np.zeros(weight.shape)
@@ -145,14 +155,15 @@ def _bursts(made: _Made, dram: DramSpec) -> Floats:
     """Bursts of a tile: those of a run, or of the rows of a plane where one burst holds the end of a row
     and the beginning of the next."""
     patches, (_, _, width) = made.patches, made.extents
-    beyond = dram.burst_bytes - ELEMENT_BYTES
+    size = made.element_bytes
+    beyond = dram.burst_bytes - size
     if patches.order[-1] == 1:
-        run = np.asarray(made.channels * ELEMENT_BYTES, dtype=np.float64)
+        run = np.asarray(made.channels * size, dtype=np.float64)
         runs = made.images * made.rows * made.columns * patches.taps
         return np.asarray(runs * (run + beyond) / dram.burst_bytes, dtype=np.float64)
-    step, pitch = (patches.strides[1] * ELEMENT_BYTES, patches.strides[0] * width * ELEMENT_BYTES)
+    step, pitch = (patches.strides[1] * size, patches.strides[0] * width * size)
     columns, rows = np.maximum(made.columns, 1.0), np.maximum(made.rows, 1.0)
-    span = (columns - 1) * step + ELEMENT_BYTES
+    span = (columns - 1) * step + size
     row = np.where(step >= dram.burst_bytes, columns, (span + beyond) / dram.burst_bytes)
     plane = ((rows - 1) * pitch + span + beyond) / dram.burst_bytes
     each = np.where(pitch - span < dram.burst_bytes, np.minimum(plane, rows * row), rows * row)
@@ -166,4 +177,4 @@ def _dram_rows(made: _Made, row_bytes: int) -> Floats:
     near = height * width if made.patches.order[-1] != 1 else channels
     swept = made.channels * height * width if near == height * width else made.rows * width * near
     sweeps = made.images * made.patches.instructions
-    return np.asarray(sweeps * (swept * ELEMENT_BYTES / row_bytes + 1.0), dtype=np.float64)
+    return np.asarray(sweeps * (swept * made.element_bytes / row_bytes + 1.0), dtype=np.float64)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
 from autotune.cost_model.steps.block_sparsity import nonzero_loads, nonzero_tiles, nonzero_transfers
 from autotune.cost_model.steps.patches import with_patches
-from autotune.cost_model.steps.stage_cost import Cost, mask_cost, stage_cost
+from autotune.cost_model.steps.stage_cost import Cost, conversion_cost, mask_cost, stage_cost
 from autotune.cost_model.steps.step import Effort, Step, TileCosts
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.cost_model.steps.transfers import rectangle_of, transfer
 from autotune.cost_model.steps.winograd import back_cost, products_cost, there_cost
 from autotune.fusion.nest import Stage
+from autotune.isa.formats import Format
 from autotune.isa.opcodes import Unit
 from autotune.operators.axis_map import Footprint
 from autotune.operators.op import Family
@@ -77,8 +78,9 @@ def _load(tiling: Tiling, stage: Stage, index: int, spec: HardwareSpec) -> Step:
 
 def _looked_up(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Step:
     """Rows that numbers choose: each is as far from the next as the table is long."""
-    rows = tiling.nest.types[stage.op.inputs[0]].shape[0]
-    return _result(tiling, stage, Unit.LOAD, spec, (max(2, rows), 1))
+    table = tiling.nest.types[stage.op.inputs[0]]
+    hops = max(2, table.shape[0]), 1
+    return _result(tiling, stage, Unit.LOAD, spec, hops, table.storage)
 
 
 def _store(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Step:
@@ -86,9 +88,15 @@ def _store(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Step:
 
 
 def _result(
-    tiling: Tiling, stage: Stage, unit: Unit, spec: HardwareSpec, hops: tuple[int, ...] = ()
+    tiling: Tiling,
+    stage: Stage,
+    unit: Unit,
+    spec: HardwareSpec,
+    hops: tuple[int, ...] = (),
+    storage: Format | None = None,
 ) -> Step:
-    """A stage's result, moved as a whole for every tile."""
+    """A stage's result, moved as a whole for every tile; ``storage`` is that of another tensor it comes
+    from."""
     dims = _stage_dims(stage)
     return _moved(
         tiling,
@@ -103,6 +111,7 @@ def _result(
         dims,
         spec,
         hops,
+        storage=storage,
     )
 
 
@@ -120,24 +129,27 @@ def _moved(
     spec: HardwareSpec,
     hops: tuple[int, ...] = (),
     nonzero: NonzeroWork | None = None,
+    storage: Format | None = None,
 ) -> Step:
     shape = tiling.nest.types[tensor].shape
+    element_bytes = (storage or tiling.nest.types[tensor].storage).bytes
+    held = tiling.nest.buffers[index]
     repeats = _repeats(tiling, dims, level)
     tiles = tiling.tiles(dims)
-    rectangle = rectangle_of(tiling, footprint, shape, tiles, chunk, hops)
+    rectangle = rectangle_of(tiling, footprint, shape, tiles, chunk, hops, element_bytes)
     weight = tiles.count * repeats
     count = np.sum(weight, axis=0)
     moved, times = nonzero_transfers(pieces, nonzero)
 
     @cache
-    def elements() -> Floats:
-        return _rectangle(tiling, footprint, tiles, chunk)
+    def words() -> Floats:
+        return _rectangle(tiling, footprint, tiles, chunk) / held.elements_per_word
 
     def effort() -> Effort:
         part = transfer(rectangle, tiling, footprint, chunk, spec)
         # a scratchpad takes one line of all its banks per cycle
         turns = _turned(tiling, stage, tiles, spec) if unit is Unit.STORE else 1
-        lines = np.ceil(elements() * turns / spec.scratchpad.banks)
+        lines = np.ceil(words() * turns / spec.scratchpad.banks)
         busy = spec.dram.latency_cycles * times + np.maximum(part.cycles, lines) * moved
         return Effort(
             _total(weight, busy),
@@ -155,7 +167,7 @@ def _moved(
         count * times,
         pieces if nonzero is None else np.where(pieces > 1, pieces * moved, pieces),
         effort,
-        lambda: _total(weight, elements()) * moved,
+        lambda: _total(weight, words()) * moved,
         _total(weight, rectangle.useful_bytes) * moved,
     )
 
@@ -197,7 +209,7 @@ def _turned(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> I
 def _rectangle(
     tiling: Tiling, footprint: Footprint, tiles: Tiles, chunk: tuple[int, int] | None
 ) -> Floats:
-    """Elements of a tile in the scratchpad, padding included."""
+    """Elements of a tile, padding included."""
     elements = np.ones(tiling.n)
     for position, axis in enumerate(footprint):
         if chunk is not None and position == chunk[0]:
@@ -220,7 +232,14 @@ def _computed(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step
         yield from _winograd(tiling, stage, spec)
         return
     if stage.contraction is not None:
+        for temp in stage.narrowed.values():
+            made = tiling.nest.buffers[temp].dims
+            cost_of = partial(conversion_cost, tiling.nest.buffers[temp].footprint)
+            yield _summed(tiling, stage, vector, tiling.level(made), one, made, cost_of, spec)
         yield _product(tiling, stage, stage.contraction, spec)
+        if stage.op.zeros is not None:
+            cost_of = partial(conversion_cost, stage.footprint)
+            yield _summed(tiling, stage, vector, level, one, dims, cost_of, spec)
     elif stage.op.family is Family.GATHER:
         yield _looked_up(tiling, stage, spec)
     elif not stage.view:

@@ -14,6 +14,7 @@ from autotune.cost_model.steps.product_rows import product_rows
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.cost_model.steps.vector_work import mask_work, pass_cycles, vector_work
 from autotune.fusion.nest import Stage
+from autotune.operators.axis_map import Footprint
 from autotune.operators.contraction import channels_per_group
 from autotune.operators.op import Family
 from autotune.targets.spec import HardwareSpec, MatrixSpec
@@ -56,6 +57,14 @@ def stage_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -
 def mask_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
     """Return the cost of the pass that puts padding around a result."""
     return _vector_cost(mask_work(tiling, stage, tiles, spec), tiles, spec)
+
+
+def conversion_cost(
+    footprint: Footprint, tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec
+) -> Cost:
+    """Return the cost of the pass that converts a tile between number formats."""
+    elements = product(tiling.axis_size(axis, tiles.sizes) for axis in footprint)
+    return _vector_cost([VectorWork(1, elements, 1, elements)], tiles, spec)
 
 
 def _vector_cost(counted: Sequence[VectorWork], tiles: Tiles, spec: HardwareSpec) -> Cost:

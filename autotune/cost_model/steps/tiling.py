@@ -7,7 +7,6 @@ are taken in full pieces and at most one smaller rest.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -16,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.nest import Buffer, Nest
-from autotune.isa.formats import ELEMENT_BYTES
 from autotune.operators.axis_map import AxisMap
 from autotune.schedule.table import Ints, ScheduleTable
 
@@ -151,7 +149,7 @@ class Tiling:
         if self._tensor_rows is None:
             nest = self.nest
             names = {*(nest.buffers[i].tensor for i in nest.loads), *nest.stores}
-            sizes = (ELEMENT_BYTES * math.prod(nest.types[x].shape) for x in names)
+            sizes = (nest.types[x].size_bytes for x in names)
             self._tensor_rows = sum(-(-size // row_bytes) for size in sizes)
         return self._tensor_rows
 

@@ -46,11 +46,12 @@ class Rectangle:
 
     axes: list[_Axis]
     elements: Floats
+    element_bytes: int
 
     @property
     def useful_bytes(self) -> Floats:
         """What is asked of DRAM."""
-        return self.elements * ELEMENT_BYTES
+        return self.elements * self.element_bytes
 
 
 def rectangle_of(
@@ -60,14 +61,16 @@ def rectangle_of(
     tiles: Tiles,
     chunk: tuple[int, int] | None,
     hops: tuple[int, ...] = (),
+    element_bytes: int = ELEMENT_BYTES,
 ) -> Rectangle:
-    """Of a tensor of ``shape``; ``chunk`` is (axis, dimension) where the extent of an axis is a
+    """Of a tensor of ``shape``, of so many bytes an element; ``chunk`` is (axis, dimension) where the extent of an axis is a
     reduction piece; ``hops`` from one element taken to the next, per axis."""
-    axes = _axes(tiling, footprint, shape, tiles, chunk, hops or (1,) * len(shape))
+    hops = hops or (1,) * len(shape)
+    axes = _axes(tiling, footprint, shape, tiles, chunk, hops, element_bytes)
     elements = np.ones(tiles.count.shape)
     for axis in reversed(axes):
         elements = elements * axis.inside
-    return Rectangle(axes, elements)
+    return Rectangle(axes, elements, element_bytes)
 
 
 def transfer(
@@ -79,8 +82,8 @@ def transfer(
 ) -> Transfer:
     """One rectangle between DRAM and the scratchpad; ``footprint`` and ``chunk`` are what it was made
     of."""
-    axes, elements = rectangle.axes, rectangle.elements
-    run_bytes = np.full(elements.shape, float(ELEMENT_BYTES))
+    axes, elements, size = rectangle.axes, rectangle.elements, rectangle.element_bytes
+    run_bytes = np.full(elements.shape, float(size))
     whole = np.ones(elements.shape, dtype=bool)
     grain = np.zeros(elements.shape, dtype=np.int64)
     for axis in reversed(axes):
@@ -89,9 +92,9 @@ def transfer(
         between = np.where(~whole & (axis.inside > 1), axis.pitch_bytes, 0)
         whole = whole & (axis.inside == axis.extent)
         grain = _common(grain, between, axis.grain_bytes, spec.dram.burst_bytes)
-    runs = elements * ELEMENT_BYTES / np.maximum(run_bytes, 1.0)
+    runs = elements * size / np.maximum(run_bytes, 1.0)
     moved = _bursts(run_bytes, grain, spec.dram.burst_bytes) * spec.dram.burst_bytes * runs
-    rows = _rows(axes, run_bytes, spec.dram.row_bytes)
+    rows = _rows(axes, run_bytes, size, spec.dram.row_bytes)
     misses = _miss_rounds(tiling, footprint, chunk, axes, rows, spec) * spec.dram.row_miss_cycles
     cycles = moved / spec.dram.bytes_per_cycle + np.where(elements > 0, misses, 0.0)
     return Transfer(moved, runs, cycles)
@@ -104,9 +107,10 @@ def _axes(
     tiles: Tiles,
     chunk: tuple[int, int] | None,
     hops: tuple[int, ...],
+    element_bytes: int,
 ) -> list[_Axis]:
     axes = []
-    dense = ELEMENT_BYTES
+    dense = element_bytes
     for position in reversed(range(len(footprint))):
         axis, extent, hop = footprint[position], shape[position], hops[position]
         pitch = dense * abs(hop)
@@ -157,7 +161,7 @@ def _bursts(run_bytes: Floats, grain: Ints, burst_bytes: int) -> Floats:
     return np.where(run_bytes > 0, bursts, 0.0)
 
 
-def _rows(axes: list[_Axis], run_bytes: Floats, row_bytes: int) -> Floats:
+def _rows(axes: list[_Axis], run_bytes: Floats, element_bytes: int, row_bytes: int) -> Floats:
     """Mean DRAM rows that a rectangle touches; runs with less than a row between them count as
     one sweep."""
     sweep, rows = run_bytes, np.ones(run_bytes.shape)
@@ -167,7 +171,7 @@ def _rows(axes: list[_Axis], run_bytes: Floats, row_bytes: int) -> Floats:
         together = together & (~outside | (axis.pitch_bytes - sweep < row_bytes))
         sweep = np.where(outside & together, sweep + (axis.inside - 1) * axis.pitch_bytes, sweep)
         rows = np.where(outside & ~together, rows * axis.inside, rows)
-    return rows * ((sweep - ELEMENT_BYTES) / row_bytes + 1.0)
+    return rows * ((sweep - element_bytes) / row_bytes + 1.0)
 
 
 def _miss_rounds(

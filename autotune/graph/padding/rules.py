@@ -124,6 +124,8 @@ def _binary(c: Context) -> Passage:
 
 def _matmul(c: Context) -> Passage:
     c.check_equal_attrs()
+    if c.op.zeros is not None:
+        raise c.refuse("multiplies integers, which zeros beyond them would change")
     ranks = c.rank(0), c.rank(1)
     turned = bool(c.op.int("trans_a")), bool(c.op.int("trans_b"))
     inner = ranks[0] - (2 if turned[0] else 1), ranks[1] - (1 if turned[1] else 2)
@@ -185,7 +187,7 @@ def _window(c: Context) -> Passage:
     sides = open_axes - {axes.batch}
     if not sides:
         return Passage()
-    if c.op.family is not Family.CONV or any(s != 1 for s in c.op.ints("strides")):
+    if c.op.zeros or c.op.family is not Family.CONV or any(s != 1 for s in c.op.ints("strides")):
         raise c.refuse("slides along an open axis")
     return Passage(needs=tuple(Need(0, axis, Neutral.ZERO) for axis in sorted(sides)))
 

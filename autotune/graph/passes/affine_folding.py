@@ -91,9 +91,9 @@ class AffineFolding:
 
 
 def _is_product(op: Op, graph: Graph) -> bool:
-    """Return True if all weights of a contraction are constants."""
+    """Return True if all weights of a contraction are constants, and may be scaled."""
     known = all(x in graph.constants for x in op.inputs[1:])
-    return op.kind in (OpKind.CONV, OpKind.MATMUL) and known
+    return op.kind in (OpKind.CONV, OpKind.MATMUL) and known and op.zeros is None
 
 
 def _variable(link: Op, graph: Graph) -> int:

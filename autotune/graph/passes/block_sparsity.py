@@ -46,6 +46,8 @@ class ZeroBlockMarking:
     def _blocks(self, op: Op, graph: Graph) -> ZeroBlocks | None:
         if op.family not in (Family.CONV, Family.MATMUL) or op.inputs[1] not in graph.constants:
             return None
+        if op.zeros is not None:  # its zeros are zero points
+            return None
         if zero_blocks(op) is not None or not (self.finite is None or op.inputs[0] in self.finite):
             return None
         nonzero = _nonzero(op, graph)

@@ -80,7 +80,7 @@ def _per_channel(link: Op, op: Op, graph: Graph) -> Vector | None:
 
 def _takes(op: Op, link: Op, graph: Graph) -> bool:
     """Return True if a product's weights can express the operation on its operand."""
-    if op.kind not in (OpKind.CONV, OpKind.MATMUL):
+    if op.kind not in (OpKind.CONV, OpKind.MATMUL) or op.zeros is not None:
         return False
     if any(x not in graph.constants for x in op.inputs[1:]):
         return False

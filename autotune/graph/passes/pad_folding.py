@@ -42,7 +42,7 @@ class PadFolding:
 
 def _folded(op: Op, pad: Op) -> tuple[int, ...] | None:
     """Return the pads of ``op`` joined with those of ``pad``; None if it cannot take them."""
-    if VALUES.get(op.kind) != pad.float("value"):
+    if VALUES.get(op.kind) != pad.float("value") or op.zeros is not None:
         return None
     if op.kind is OpKind.AVERAGE_POOL and not op.int("count_include_pad"):
         return None

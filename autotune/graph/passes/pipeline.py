@@ -23,6 +23,7 @@ from autotune.graph.passes.input_folding import InputFolding
 from autotune.graph.passes.large_groups import LargeGroups
 from autotune.graph.passes.long_reductions import LongReductions
 from autotune.graph.passes.long_rows import LongRows
+from autotune.graph.passes.narrow_products import NarrowProducts
 from autotune.graph.passes.normal_pattern import NormalPattern
 from autotune.graph.passes.note import Note, Pass, PassResult
 from autotune.graph.passes.pad_folding import PadFolding
@@ -31,8 +32,10 @@ from autotune.graph.passes.padding_taps import PaddingTaps
 from autotune.graph.passes.range_pruning import RangePruning, finite_tensors
 from autotune.graph.passes.score_scaling import ScoreScaling
 from autotune.graph.passes.separable_pooling import SeparablePooling
+from autotune.graph.passes.storage import stored_as, stored_narrow
 from autotune.graph.passes.view_chains import ViewChains
 from autotune.graph.passes.winograd import WinogradConvolutions
+from autotune.isa.formats import FLOAT32_ONLY, Formats
 from autotune.operators.axes import Layout
 from autotune.operators.interval import Interval
 
@@ -58,21 +61,23 @@ def simplify(
     layout: Layout = Layout.CHANNELS_FIRST,
     accuracy: Accuracy = Accuracy.EXACT,
     ranges: Mapping[str, Interval] | None = None,
+    formats: Formats = FLOAT32_ONLY,
 ) -> PassResult:
-    """Run every pass in order until a whole round changes nothing; then cut convolutions into bands
+    """Take the products that ``formats`` allows as narrow ones; run every pass in order until a whole round changes nothing; then cut convolutions into bands
     without padding where that pays; then hold the images in
     ``layout``, and simplify what that leaves; then take the algorithms that ``accuracy`` allows. A
     network that is channels-last stays so. Between ``ranges`` of inputs more may be removed: the
     result is then right for such inputs only. Last, products are marked that may leave zeros out.
     """
-    settled = _settled(graph)
+    narrowed = NarrowProducts(formats).run(graph)
+    settled = _joined(narrowed, _settled(narrowed.graph))
     if ranges:
         settled = _joined(settled, _pruned(settled.graph, ranges))
     cut = _cut(settled.graph)
     turned = laid_out(cut.graph, layout, accuracy)
     skipped = _without_zeros(turned.graph, accuracy, ranges or {})
     notes = (*settled.notes, *cut.notes, *turned.notes, *skipped.notes)
-    return PassResult(copy_mapped_weights(skipped.graph), notes)
+    return PassResult(stored_narrow(copy_mapped_weights(skipped.graph), formats), notes)
 
 
 def specialise(
@@ -95,6 +100,7 @@ def specialise(
     trimmed = _joined(pruned, _trimmed(pruned.graph, lengths, limits)) if lengths else pruned
     marked = _joined(trimmed, _without_zeros(trimmed.graph, accuracy, limits))
     is_computed = all(x in marked.graph.producer for x in graph.outputs)
+    marked = PassResult(stored_as(marked.graph, graph), marked.notes)
     return marked if is_computed else PassResult(graph, ())
 
 

@@ -89,7 +89,11 @@ def _is_movable(link: Op, number: Array, graph: Graph) -> bool:
 
 def _weighed_side(op: Op, graph: Graph) -> int | None:
     """Return the operand of a product that comes from constant weights."""
-    if op.kind is not OpKind.MATMUL or any(x in graph.constants for x in op.inputs):
+    if (
+        op.kind is not OpKind.MATMUL
+        or op.zeros is not None
+        or any(x in graph.constants for x in op.inputs)
+    ):
         return None
     return next((i for i, x in enumerate(op.inputs) if _is_weighed(x, graph)), None)
 
@@ -107,7 +111,7 @@ def _is_weighed(tensor: str, graph: Graph) -> bool:
             tensor = op.inputs[1]
         else:
             weights = all(x in graph.constants for x in op.inputs[1:])
-            return op.kind in (OpKind.CONV, OpKind.MATMUL) and weights
+            return op.kind in (OpKind.CONV, OpKind.MATMUL) and op.zeros is None and weights
     return False
 
 

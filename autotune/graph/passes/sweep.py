@@ -32,17 +32,27 @@ class Sweep:
         self._made.add(op.output)
 
     def leave_out(self, op: Op, same: str) -> bool:
-        """Let ``same`` replace an operator's result, unless an output would lose its name."""
+        """Let ``same`` replace an operator's result, unless an output would lose its name, or a product of
+        integers the type of a factor."""
         if op.output in self._graph.outputs and not self._renamable(op.output, same):
+            return False
+        if self._is_narrow_factor(op.output) and not self._is_same_type(op.output, same):
             return False
         self._stands_for[op.output] = same
         return True
 
+    def _is_narrow_factor(self, tensor: str) -> bool:
+        return any(op.zeros is not None for op in self._graph.consumers[tensor])
+
+    def _is_same_type(self, tensor: str, other: str) -> bool:
+        types = self._graph.types
+        return types[tensor].dtype is types[other].dtype
+
     def _renamable(self, output: str, tensor: str) -> bool:
         """Whether an operator makes this tensor, its numbers mean what the output's do (integers that
         leave as such wrap around), and no other output needs its name."""
-        outputs, types = self._graph.outputs, self._graph.types
-        if types[tensor].dtype is not types[output].dtype:
+        outputs = self._graph.outputs
+        if not self._is_same_type(tensor, output):
             return False
         taken = any(s == tensor and out in outputs for out, s in self._stands_for.items())
         return tensor in self._made and tensor not in outputs and not taken

@@ -65,7 +65,7 @@ class WinogradConvolutions:
 
 def is_plain(op: Op, graph: Graph) -> bool:
     """Return True if Winograd's algorithm computes this operator."""
-    if op.kind is not OpKind.CONV or op.axes != CHANNELS_LAST:
+    if op.kind is not OpKind.CONV or op.axes != CHANNELS_LAST or op.zeros is not None:
         return False
     if graph.types[op.output].dtype.is_integer:  # sums of integers are exact
         return False

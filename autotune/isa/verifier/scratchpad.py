@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from autotune.errors import ProgramError
 from autotune.isa.access import Access
 from autotune.isa.fields import NO_LEVEL
+from autotune.isa.formats import ELEMENT_BYTES
 from autotune.isa.program import Values
 from autotune.isa.verifier.interval_set import IntervalSet
 
@@ -98,6 +99,10 @@ class Scratchpad:
             high += max(reach0, 0) + max(reach1, 0)
         if turn == NO_LEVEL:
             slot = 0
+        if access.form is not None and (size := access.element_bytes(values)) != ELEMENT_BYTES:
+            places = (base, end, low, high, high + slot)  # of narrow elements, several to a word
+            base, end, low, high, far = [place * size // ELEMENT_BYTES for place in places]
+            slot = far - high
         if low < 0 or high + slot >= self.limit:
             raise ProgramError(
                 f"{access.operand} reaches elements {low} to {high + slot}; the program declares "

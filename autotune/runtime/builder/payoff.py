@@ -62,7 +62,7 @@ def _compute_seconds(graph: Graph, op: Op, spec: HardwareSpec) -> float:
 
 def _bytes(group: Group, op: Op) -> int:
     kinds = (group.type_of[x] for x in {*op.inputs, op.output})
-    return sum(kind.elements * kind.dtype.size_bytes for kind in kinds)
+    return sum(kind.size_bytes for kind in kinds)
 
 
 def _saved_bytes(group: Group) -> int:

@@ -26,6 +26,7 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges
 from autotune.graph.serialization import graph_of, plain_graph
+from autotune.isa.formats import FLOAT32_ONLY, Formats
 from autotune.operators.axes import Layout
 from autotune.runtime.caches.weight_cache import WeightCache
 
@@ -43,6 +44,7 @@ class NetworkKey:
     layout: Layout
     accuracy: Accuracy
     ranges: tuple[tuple[str, float, float], ...]
+    formats: Formats
 
     @classmethod
     def of(
@@ -52,18 +54,20 @@ class NetworkKey:
         layout: Layout,
         accuracy: Accuracy,
         ranges: Ranges | None,
+        formats: Formats = FLOAT32_ONLY,
     ) -> NetworkKey:
         """Return the key of a file under the arguments of ``opening.open_network``."""
         held = tuple(
             sorted((x, float(low), float(high)) for x, (low, high) in (ranges or {}).items())
         )
-        return cls(Path(path).absolute(), _sorted(dims), layout, accuracy, held)
+        return cls(Path(path).absolute(), _sorted(dims), layout, accuracy, held, formats)
 
     @property
     def text(self) -> str:
         """Key of the network in the cache."""
         chosen = f"{self.layout.value}\n{self.accuracy.value}\n{self.ranges}"
-        return f"{_file_key(self.path, self.dims)}\n{chosen}"
+        narrow = "" if self.formats == FLOAT32_ONLY else f"\n{self.formats.text}"
+        return f"{_file_key(self.path, self.dims)}\n{chosen}{narrow}"
 
 
 def cached_network(

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.group import Group
+from autotune.isa.formats import Format
 from autotune.isa.program import Program, Role
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.ownership import shared
@@ -20,6 +21,7 @@ from autotune.runtime.execution.program_table import (
     SharedCall,
     TableLayout,
 )
+from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.running.executable import Executable
 from autotune.targets.protocol import Execution, Target
 
@@ -175,7 +177,7 @@ def _execute_at_once(
 def run_group(step: GroupStep, target: Target, values: dict[str, Array]) -> Execution:
     """Run one group on what ``values`` hold; add the tensors that it makes. Return its cost."""
     fed = {
-        row.name: values[step.bindings[row.name]].reshape(row.shape)
+        row.name: as_stored(values[step.bindings[row.name]], row.format).reshape(row.shape)
         for row in step.program.tensors
         if row.role is not Role.OUTPUT
     }
@@ -187,6 +189,11 @@ def run_group(step: GroupStep, target: Target, values: dict[str, Array]) -> Exec
         ours = step.bindings[name]
         values[ours] = array.reshape(step.group.type_of[ours].shape)
     return execution
+
+
+def as_stored(value: Array, storage: Format) -> Array:
+    """Return an array in the format that a program finds it in."""
+    return value if storage is Format.FP32 else value.astype(ARRAY_TYPES[storage], copy=False)
 
 
 def _run_part(

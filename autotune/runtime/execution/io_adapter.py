@@ -103,7 +103,7 @@ class IoAdapter:
     def from_float32(self, outputs: Mapping[str, Array]) -> dict[str, npt.NDArray[Any]]:
         """Return the outputs in the network's own element types; integers wrap around."""
         if not self._leaving:
-            return {**outputs}
+            return {x: value.astype(np.float32, copy=False) for x, value in outputs.items()}
         return {x: self._narrowed(x, value) for x, value in outputs.items()}
 
     def _widened(self, name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -174,8 +174,8 @@ class IoAdapter:
 
     def _narrowed(self, name: str, value: Array) -> npt.NDArray[Any]:
         dtype = self._leaving.get(name)
-        if dtype is None:
-            return value
+        if dtype is None or value.dtype == NUMPY[dtype]:
+            return value.astype(np.float32, copy=False) if dtype is None else value
         if dtype.is_integer:  # by way of int64, so that narrow types wrap instead of saturating
             with np.errstate(invalid="ignore"):
                 return np.asarray(value.astype(np.int64).astype(NUMPY[dtype]))

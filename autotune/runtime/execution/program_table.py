@@ -14,6 +14,7 @@ from autotune.errors import PlanError
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.graph.topological_order import CycleError, topological_order
+from autotune.isa.formats import Format
 from autotune.isa.program import Program
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.compilation import Compilation
@@ -21,6 +22,7 @@ from autotune.runtime.execution.origin import GroupName, Origin, descend
 from autotune.runtime.execution.program_cache import Lowered
 from autotune.runtime.execution.resources import GroupResources
 from autotune.schedule.schedule import Schedule
+from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.running.executable import Executable
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
@@ -128,8 +130,9 @@ class ProgramTable:
 
     @cached_property
     def constants(self) -> Mapping[str, Array]:
-        """Constants as programs take them one by one: dense and read-only."""
-        return {name: _frozen(value) for name, value in self.graph.constants.items()}
+        """Constants as programs take them one by one: dense, read-only, in the format of their storage."""
+        types = self.graph.types
+        return {x: _frozen(value, types[x].storage) for x, value in self.graph.constants.items()}
 
     @property
     def versions(self) -> tuple[int, int]:
@@ -303,7 +306,7 @@ def _step(choice: Choice, releases: tuple[str, ...], spec: HardwareSpec, cache: 
     )
 
 
-def _frozen(value: Array) -> Array:
-    view = np.require(value, np.float32, ["C", "A"]).view()
+def _frozen(value: Array, storage: Format) -> Array:
+    view = np.require(value, ARRAY_TYPES[storage], ["C", "A"]).view()
     view.setflags(write=False)
     return view

@@ -361,5 +361,6 @@ def _check_ranges(request: OpenRequest) -> None:
 
 def _plan_of(plan: Plan, graph: Graph, target: Target) -> GraphPlan | None:
     """Return the plan that was made for a graph as a session runs it; None if there is none."""
-    run = simplify(graph, Layout(target.spec.layout), plan.accuracy).graph
+    spec = target.spec
+    run = simplify(graph, Layout(spec.layout), plan.accuracy, formats=spec.formats).graph
     return next((one for one in plan.graphs if one.fingerprint == run.fingerprint), None)

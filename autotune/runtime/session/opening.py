@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
+from autotune.isa.formats import FLOAT32_ONLY, Formats
 from autotune.operators.axes import Layout
 from autotune.operators.interval import Interval
 from autotune.runtime.caches.network_cache import NetworkKey, cached_network
@@ -42,10 +43,11 @@ def open_network(
     layout: Layout = Layout.CHANNELS_FIRST,
     accuracy: Accuracy = Accuracy.EXACT,
     ranges: Ranges | None = None,
+    formats: Formats = FLOAT32_ONLY,
 ) -> Graph:
     """Read an ONNX file and simplify it, with its images in ``layout``: that of a spec where the
     network is for one machine. ``dims`` binds symbolic dimensions by name, ``accuracy`` allows
-    algorithms, ``ranges`` what is right for inputs within them only.
+    algorithms, ``ranges`` what is right for inputs within them only, ``formats`` narrow numbers.
 
     Raises ``ModelError`` naming the file, the place and the way out, ``InputError`` for ranges of no
     input.
@@ -55,7 +57,7 @@ def open_network(
     from autotune.graph.passes import simplify
 
     graph = read_onnx(path, dims)
-    return simplify(graph, layout, accuracy, intervals_by_input(graph, ranges)).graph
+    return simplify(graph, layout, accuracy, intervals_by_input(graph, ranges), formats).graph
 
 
 def open_graph(request: OpenRequest) -> OpenedGraph:
@@ -65,26 +67,29 @@ def open_graph(request: OpenRequest) -> OpenedGraph:
     ``ModelError`` for a bad network, ``InputError`` for ranges of unknown inputs.
     """
     layout, ranges = Layout(request.target.spec.layout), request.ranges
+    formats = request.target.spec.formats
     plan = None if request.plan is None else request.plan.only_graph()
     accuracy = request.accuracy if request.plan is None else request.plan.accuracy
     if isinstance(request.source, Graph):
-        graph = _simplify(request.source, layout, accuracy, ranges)
+        graph = _simplify(request.source, layout, accuracy, ranges, formats)
         is_cached = request.is_part
     else:
         path, dims = request.source, request.dims
-        key = NetworkKey.of(path, dims, layout, accuracy, ranges)
+        key = NetworkKey.of(path, dims, layout, accuracy, ranges, formats)
         graph, is_cached = cached_network(
-            key, lambda: open_network(path, dims, layout, accuracy, ranges)
+            key, lambda: open_network(path, dims, layout, accuracy, ranges, formats)
         )
     if plan is not None:
         plan.check_graph(graph)
     return OpenedGraph(graph, plan, intervals_by_input(graph, ranges), is_cached)
 
 
-def _simplify(graph: Graph, layout: Layout, accuracy: Accuracy, ranges: Ranges) -> Graph:
+def _simplify(
+    graph: Graph, layout: Layout, accuracy: Accuracy, ranges: Ranges, formats: Formats
+) -> Graph:
     from autotune.graph.passes import simplify
 
-    return simplify(graph, layout, accuracy, intervals_by_input(graph, ranges)).graph
+    return simplify(graph, layout, accuracy, intervals_by_input(graph, ranges), formats).graph
 
 
 def open_model(store: Store, target: Target) -> Answer:

@@ -48,8 +48,11 @@ class Traffic:
 def least_traffic(group: Group, demand: Demand, capacity: int, fused: bool) -> Traffic:
     """Return the least traffic of a group; its operators are one program if ``fused``.
 
-    Otherwise they may be any partition into programs. ``capacity`` is a scratchpad's elements.
+    Otherwise they may be any partition into programs. ``capacity`` is a scratchpad's elements; of
+    narrow ones it may hold more.
     """
+    narrowest = min(kind.storage.bytes for _, kind in group.types)
+    capacity *= ELEMENT_BYTES // narrowest
     return _Programme(group, demand, capacity, fused).solved()
 
 
@@ -167,8 +170,9 @@ class _Programme:
     def solved(self) -> Traffic:
         """Return the least traffic of the programme."""
         outputs = dict.fromkeys(map(self._root, self.group.outputs))
-        stored = float(sum(self._elements(x) for x in outputs if x in self.group.producer))
-        once = float(sum(self.least.values()))
+        made = (x for x in outputs if x in self.group.producer)
+        stored = float(sum(self._words(x) * self._elements(x) for x in made))
+        once = float(sum(self._words(x) * elements for x, elements in self.least.items()))
         total = (
             max(once + stored, self._optimum(set(outputs)) + stored) if self.rows else once + stored
         )
@@ -179,11 +183,15 @@ class _Programme:
             scale * total, scale * loaded, scale * stored, scale * (once + stored), loads
         )
 
+    def _words(self, tensor: str) -> float:
+        """Return the words of an element, as it is stored."""
+        return self.group.type_of[tensor].storage.bytes / ELEMENT_BYTES
+
     def _elements(self, tensor: str) -> int:
         return self.group.type_of[tensor].elements
 
     def _optimum(self, outputs: set[str]) -> float:
-        """Return the least elements loaded, and stored besides ``outputs``."""
+        """Return the least words loaded, and stored besides ``outputs``."""
         from scipy.optimize import linprog
         from scipy.sparse import coo_array
 
@@ -202,8 +210,8 @@ class _Programme:
         row, column, value = zip(*entries, strict=True)
         matrix = coo_array((value, (row, column)), (len(rows), len(names)))
         loads = len(self.least) + len(made)
-        cost = [1.0] * loads + [0.0] * len(self.edges)
-        cost += [self._elements(x) / unit for _, x in stores]
+        cost = [self._words(x) for x in (*self.least, *made)] + [0.0] * len(self.edges)
+        cost += [self._words(x) * self._elements(x) / unit for _, x in stores]
         limits: list[tuple[float, float | None]] = [(n / unit, None) for n in self.least.values()]
         limits += [(0.0, None)] * len(made) + [(0.0, 1.0)] * (len(names) - loads)
         answer = linprog(cost, matrix.tocsr(), [-bound for _, bound in scaled], bounds=limits)

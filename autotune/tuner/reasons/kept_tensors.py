@@ -51,7 +51,7 @@ def _crossings(group: Group) -> Iterator[KeptTensor]:
     for x in dict.fromkeys((*readers, *made)):
         reads, kind = readers.get(x, 0), group.type_of[x]
         fused = int(x in stored) if x in made else 1
-        size = kind.elements * kind.dtype.size_bytes
+        size = kind.size_bytes
         yield KeptTensor(x, kind.shape, size, reads + int(x in made), fused)
 
 

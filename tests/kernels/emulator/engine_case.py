@@ -69,12 +69,12 @@ def dense_product(
     left, right = formats
     wide = Format.FP32 if left in (Format.FP32, Format.BF16) else Format.INT32
     given = {
-        "m": m, "n1": n1, "n0": n0, "k0": k, "b_base": at_b, "c_base": at_c, "a_m": k, "a_k0": 1, "b_k0": n,
+        "m": m, "n1": n1, "n0": n0, "k0": k, "b_base": at_b * 4 // right.bytes, "c_base": at_c, "a_m": k, "a_k0": 1, "b_k0": n,
         "b_n1": n0, "b_n0": 1, "c_m": n, "c_n1": n0, "c_n0": 1, "a_format": int(left), "b_format": int(right),
     }  # fmt: skip
     return program(
         make(Opcode.LOAD, tensor=0, size0=m, size1=k, dst_stride0=k, dst_stride1=1, format=int(left)),
-        make(Opcode.LOAD, tensor=1, dst_base=at_b, size0=k, size1=n, dst_stride0=n, dst_stride1=1, format=int(right)),
+        make(Opcode.LOAD, tensor=1, dst_base=at_b * 4 // right.bytes, size0=k, size1=n, dst_stride0=n, dst_stride1=1, format=int(right)),
         make(Opcode.MATMUL, **given, **fields),
         make(Opcode.STORE, tensor=2, src_base=at_c, size0=m, size1=n, src_stride0=n, src_stride1=1, format=int(wide)),
         tensors=(tensor("a", m, k, format=left), tensor("b", k, n, format=right), output("c", m, n, format=wide)),

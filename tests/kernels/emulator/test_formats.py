@@ -90,10 +90,11 @@ def test_convert_rounds_and_saturates_as_its_row_says(
     keep = data.draw(st.tuples(*[st.booleans()] * 5))
     strides = data.draw(dense(sizes))
     fields |= rectangle("dst", strides)
-    fields |= data.draw(address("dst", 0, HALF, span(sizes, strides)))
+    fields |= data.draw(address("dst", 0, HALF * 4 // target.bytes, span(sizes, strides)))
     strides = repeats(data.draw(dense(sizes)), keep)
     fields |= rectangle("src", strides)
-    fields |= data.draw(address("src", HALF, WORDS, span(sizes, strides)))
+    ends = HALF * 4 // source.bytes, WORDS * 4 // source.bytes
+    fields |= data.draw(address("src", *ends, span(sizes, strides)))
     in_words = HALF * 4 // source.bytes
     out_words = HALF * 4 // target.bytes
     case = program(
@@ -118,7 +119,8 @@ def test_convert_of_rows_longer_than_a_chunk(source: Format, target: Format) -> 
     case = program(
         load(0, 0, n, format=int(source)),
         make(
-            Opcode.CONVERT, src_format=int(source), dst_format=int(target), dst_base=n, size4=n,
+            Opcode.CONVERT, src_format=int(source), dst_format=int(target),
+            dst_base=n * 4 // target.bytes, size4=n,
             dst_stride4=1, src_stride4=1, scale=0.75, dst_zero=zero,
         ),
         store(1, n, n, format=int(target)),
@@ -166,7 +168,7 @@ def test_transfers_pad_transpose_clip_and_convert(
     strides = data.draw(dense(sizes))
     at = data.draw(coordinates())
     at = {name: value for name, value in at.items() if int(name[-1]) < rank}
-    place = data.draw(address("dst", 0, WORDS, span(sizes, strides)))
+    place = data.draw(address("dst", 0, WORDS * 4 // held.bytes, span(sizes, strides)))
     common = {**sized(sizes), **at, "format": int(held)}
     moved = {name.replace("dst", "src"): value for name, value in place.items()}
     pad = data.draw(st.sampled_from((0.0, 7.0, -300.5, math.inf, 0.1)))
@@ -250,6 +252,7 @@ def test_narrow_matmul_is_exact(
         "p0": -0.5,
         "p1": 0.75,
     }
+    fields["b_base"] += part * (4 // formats[1].bytes - 1)  # its part begins at a word
     left, right = factors(*formats, part)
     rest = (
         numbers(wide, 3 * part)

@@ -38,7 +38,7 @@ def test_gather_follows_axes_and_hops(
 ) -> None:
     shape, sizes = data.draw(extents(6, rank)), data.draw(extents(4))
     strides = data.draw(dense(sizes))
-    place = data.draw(address("dst", 0, WORDS, span(sizes, strides)))
+    place = data.draw(address("dst", 0, WORDS * 4 // held.bytes, span(sizes, strides)))
     fields: Fields = {**sized(sizes), **rectangle("dst", strides), "format": int(held)}
     for d in range(5):
         fields[f"axis{d}"] = data.draw(st.integers(0, rank - 1))

@@ -62,7 +62,8 @@ def test_lookup_takes_clamped_rows_of_any_tensor(
     sizes = (data.draw(st.integers(1, 5)), *data.draw(extents(3, rank - 1)), *(1,) * (5 - rank))
     numbers = data.draw(st.lists(NUMBERS, min_size=sizes[0], max_size=sizes[0]))
     strides = data.draw(dense(sizes))
-    place = data.draw(address("dst", 8, WORDS, span(sizes, strides)))
+    packed = 4 // held.bytes
+    place = data.draw(address("dst", 8 * packed, WORDS * packed, span(sizes, strides)))
     fields: Fields = {**sized(sizes), **rectangle("dst", strides), "format": int(held)}
     for t in range(1, rank):
         fields |= {

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from autotune.isa.access import ACCESSES, MATMUL_DIMENSIONS, TILE_ROWS, Access
 from autotune.isa.fields import MAX_RANK, NO_LEVEL
+from autotune.isa.formats import ELEMENT_BYTES
 from autotune.isa.functions import Transform, When
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
@@ -19,7 +20,7 @@ Dims = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Alternation:
-    """Double buffering: ``slot`` words further in every other trip that loop level ``turn`` begins."""
+    """Double buffering: ``slot`` elements further in every other trip that loop level ``turn`` begins."""
 
     slot: int
     turn: int
@@ -27,11 +28,11 @@ class Alternation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Touch:
-    """One operand of one instruction in the scratchpad, in words.
+    """One operand of one instruction in the scratchpad, in elements of ``element_bytes``.
 
     ``keeps``: it reads what it writes, always; ``begins``: level of the loop in whose first trip it
-    does not, though in the later ones, None without such a loop. ``low`` and ``high`` bound all its
-    addresses in all trips.
+    does not, though in the later ones, None without such a loop. ``low`` and ``high`` bound all the
+    words that it touches in all trips.
     """
 
     leaf: Leaf
@@ -44,6 +45,7 @@ class Touch:
     dims: Dims
     low: int
     high: int
+    element_bytes: int = ELEMENT_BYTES
 
     @property
     def span(self) -> int:
@@ -79,6 +81,8 @@ def _touch(leaf: Leaf, access: Access) -> Touch:
     alternates = turn != NO_LEVEL and slot != 0
     low, high = at.within(leaf.trips)
     high += access.span(values) + (slot if alternates else 0)
+    size = access.element_bytes(values)
+    low, high = low * size // ELEMENT_BYTES, high * size // ELEMENT_BYTES
     keeps = access.written and access.keeps is not None and access.keeps(values)
     keeps = keeps or leaf.opcode is Opcode.MASK  # what lies inside of the tensor
     return Touch(
@@ -92,6 +96,7 @@ def _touch(leaf: Leaf, access: Access) -> Touch:
         dims_of(leaf.instruction, access.operand),
         low,
         high,
+        size,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from autotune.isa.formats import ELEMENT_BYTES
 from autotune.isa.opcodes import Opcode
 from autotune.targets.native.analysis.affine import NOTHING, Affine
 from autotune.targets.native.analysis.memory_access import Alternation, Touch
@@ -24,7 +25,7 @@ class Space(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Where an operand begins: ``at`` counts elements of 4 bytes in its space; ``number`` says which
+    """Where an operand begins: ``at`` counts elements of ``element_bytes`` in its space; ``number`` says which
     tensor, which packed constant or which decoded instruction it is. ``strides`` are those of the
     instruction's dimensions; a decoded instruction has none."""
 
@@ -33,6 +34,7 @@ class Operand:
     at: Affine = NOTHING
     alternation: Alternation | None = None
     strides: tuple[int, ...] = ()
+    element_bytes: int = ELEMENT_BYTES
 
     @classmethod
     def of(cls, touch: Touch, place: InPlace | None) -> Operand:
@@ -40,7 +42,7 @@ class Operand:
         if place is not None:
             return cls(Space.TENSOR, place.tensor, place.at, None, place.strides)
         strides = tuple(stride for _, stride in touch.dims)
-        return cls(Space.SCRATCHPAD, 0, touch.at, touch.alternation, strides)
+        return cls(Space.SCRATCHPAD, 0, touch.at, touch.alternation, strides, touch.element_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,10 +90,10 @@ class StepTables:
 
     def _operand(self, call: Call, operand: Operand) -> None:
         base, byte = self.base(call, operand)
-        place: Affine = operand.at * ELEMENT_BYTES
+        place: Affine = operand.at * operand.element_bytes
         terms, turn = self._terms(place.terms), len(self.turns)
         if operand.alternation is not None:
-            slot = operand.alternation.slot * ELEMENT_BYTES
+            slot = operand.alternation.slot * operand.element_bytes
             self.turns.append((slot, operand.alternation.turn))
         self.operands.append((base, byte + place.first, *terms, turn, len(self.turns) - turn))
 

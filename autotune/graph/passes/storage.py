@@ -1,0 +1,116 @@
+"""Storage of tensors: the one decision of the format in which programs find each tensor in DRAM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import replace
+
+from autotune.graph.graph import Graph
+from autotune.isa.formats import Format, Formats
+from autotune.operators.op import Family, Op, OpKind
+from autotune.operators.tensor import NARROW, Array, DType
+
+MOVING = frozenset(
+    (
+        Family.RESHAPE,
+        Family.TRANSPOSE,
+        Family.SLICE,
+        Family.PAD,
+        Family.EXPAND,
+        Family.CONCAT,
+        Family.GATHER,
+    )
+)
+"""Families that compute nothing."""
+CHOOSING = frozenset(
+    (OpKind.MAX_POOL, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.REDUCE_MAX, OpKind.REDUCE_MIN)
+)
+"""Kinds whose results are among their inputs' numbers."""
+
+
+def stored_narrow(graph: Graph, formats: Formats) -> Graph:
+    """Return the graph with its 8-bit integers stored as such, where ``formats`` has them."""
+    return _with_storage(graph, storage_of(graph, formats))
+
+
+def stored_as(graph: Graph, like: Graph) -> Graph:
+    """Return a graph that was made of ``like``, stored as that is."""
+    narrow = frozenset(held.storage for held in like.types.values())
+    return stored_narrow(graph, Formats(stored=narrow))
+
+
+def storage_of(graph: Graph, formats: Formats) -> Mapping[str, Format]:
+    """Return the format of every tensor that is not stored as float32.
+
+    Tensors that reshapes join share memory, and with it a format: a number is the same in both. A
+    constant factor of a narrow product has the format that its numbers fit. Constants of one element
+    stay: they save nothing.
+    """
+    if formats.stored <= {Format.FP32}:
+        return {}
+    found = {
+        x: NARROW[graph.types[x].dtype]
+        for x in held_tensors(graph)
+        if NARROW[graph.types[x].dtype] in formats.stored
+        and (x not in graph.constants or graph.types[x].elements > 1)
+    }
+    for op in graph.ops:
+        if op.zeros is not None:
+            found |= {x: _factor(graph, x) for x in op.inputs[:2] if x not in found}
+    views = [op for op in graph.ops if op.family is Family.RESHAPE]
+    for op in (*views, *reversed(views)):
+        for known, other in (op.inputs[0], op.output), (op.output, op.inputs[0]):
+            if known in found:
+                found.setdefault(other, found[known])
+    return found
+
+
+def held_tensors(graph: Graph) -> frozenset[str]:
+    """Return the tensors of an 8-bit type that surely holds their numbers.
+
+    Results of arithmetic may leave their type's range: integers wrap around only where they leave the
+    network.
+    """
+    named = {x for x, kind in graph.types.items() if kind.dtype in NARROW}
+    held = {x for x in (*graph.inputs, *graph.constants) if x in named}
+    for op in graph.ops:
+        if op.output in named and _holds(op, graph, held):
+            held.add(op.output)
+    return frozenset(held)
+
+
+def _holds(op: Op, graph: Graph, held: Set[str]) -> bool:
+    limits = graph.types[op.output].dtype.limits
+    if op.kind is OpKind.CLIP:
+        return limits[0] <= op.float("min") and op.float("max") <= limits[1]
+    if op.kind is OpKind.PAD and not limits[0] <= op.float("value") <= limits[1]:
+        return False
+    read = op.inputs[:1] if op.kind is OpKind.GATHER else op.inputs
+    moved = op.family in MOVING or op.kind in CHOOSING
+    return moved and all(x in held and _type(graph, x) is _type(graph, op.output) for x in read)
+
+
+def _type(graph: Graph, tensor: str) -> DType:
+    return graph.types[tensor].dtype
+
+
+def _factor(graph: Graph, tensor: str) -> Format:
+    """Return the format of a factor of a narrow product: by its type, or its numbers."""
+    dtype = _type(graph, tensor)
+    return NARROW[dtype] if dtype in NARROW else _fitting(graph.constants[tensor])
+
+
+def _fitting(value: Array) -> Format:
+    """Return the format of 8 bits that holds whole numbers."""
+    assert value.min() >= -128 and value.max() <= 255, "a factor of a narrow product is narrow"
+    return Format.UINT8 if value.max() > 127 else Format.INT8
+
+
+def _with_storage(graph: Graph, storage: Mapping[str, Format]) -> Graph:
+    if not storage:
+        return graph
+    types = {
+        x: replace(held, storage=storage[x]) if x in storage else held
+        for x, held in graph.types.items()
+    }
+    return Graph(graph.name, graph.ops, types, graph.inputs, graph.outputs, graph.constants)
