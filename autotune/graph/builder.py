@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from autotune.errors import ModelError
 from autotune.graph.graph import Graph
+from autotune.isa.formats import Format
 from autotune.operators.families import infer_shape
 from autotune.operators.op import OPERATORS, AttrValue, Op, OpKind
 from autotune.operators.tensor import Array, DType, TensorType
@@ -43,12 +44,16 @@ class GraphBuilder:
         return name
 
     def constant(
-        self, value: npt.ArrayLike, name: str | None = None, dtype: DType = DType.FLOAT32
+        self,
+        value: npt.ArrayLike,
+        name: str | None = None,
+        dtype: DType = DType.FLOAT32,
+        storage: Format = Format.FP32,
     ) -> str:
         """Add a constant, as float32 without a copy where possible, and return its name."""
         array = np.asarray(value, dtype=np.float32)
         name = name or self._fresh("const")
-        self._declare(name, array.shape, dtype)
+        self._declare(name, array.shape, dtype, storage)
         self._constants[name] = array
         return name
 
@@ -101,10 +106,16 @@ class GraphBuilder:
             self.name, self._ops, self._types, tuple(self._inputs), tuple(outputs), self._constants
         )
 
-    def _declare(self, name: str, shape: tuple[int, ...], dtype: DType = DType.FLOAT32) -> None:
+    def _declare(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: DType = DType.FLOAT32,
+        storage: Format = Format.FP32,
+    ) -> None:
         if name in self._types:
             raise ModelError(f"{self.name}: tensor {name!r} is defined twice")
-        self._types[name] = TensorType(shape, dtype)
+        self._types[name] = TensorType(shape, dtype, storage)
 
     def _fresh(self, stem: str) -> str:
         index = len(self._types)

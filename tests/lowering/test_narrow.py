@@ -120,15 +120,18 @@ def products(draw: st.DrawFn) -> Graph:
         y = b.add(K.MATMUL, a, weight, trans_b=turned, **zeros)
         scale = rng.uniform(0.001, 0.1, columns).astype(np.float32)
     else:
-        channels, out = draw(st.integers(1, 6)), draw(size)
+        group = draw(st.sampled_from((1, 1, 2, 3)))
+        each, out = draw(st.integers(1, 6)), group * draw(st.integers(1, 5))
+        channels = group * each
         last = draw(st.integers(0, 1))
         sides, taps = (draw(st.integers(3, 9)), draw(st.integers(3, 9))), draw(st.integers(1, 3))
         image = (2, *sides, channels) if last else (2, channels, *sides)
-        kernel = (taps, taps, channels, out) if last else (out, channels, taps, taps)
+        kernel = (taps, taps, each, out) if last else (out, each, taps, taps)
         a = draw(operand(b, image, first))
         weight = b.constant(whole(rng, second, kernel), "w", second)
         bias = [b.constant(rng.integers(-999, 999, out), "bias")] if draw(st.booleans()) else []
         attrs = {"pads": (taps // 2,) * 4, "strides": (draw(st.integers(1, 2)),) * 2}
+        attrs["group"] = group
         y = b.add(K.CONV, a, weight, *bias, channels_last=last, **attrs, **zeros)
         scale = rng.uniform(0.001, 0.1, (out,) if last else (out, 1, 1)).astype(np.float32)
     b.mean(y, DType.INT32)

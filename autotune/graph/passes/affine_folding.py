@@ -11,6 +11,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes.channel_labels import Labels, seen_through
 from autotune.graph.passes.note import Note, PassResult, fresh
 from autotune.graph.passes.sweep import Sweep
+from autotune.isa.formats import Format
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import Array
 
@@ -93,7 +94,9 @@ class AffineFolding:
 def _is_product(op: Op, graph: Graph) -> bool:
     """Return True if all weights of a contraction are constants, and may be scaled."""
     known = all(x in graph.constants for x in op.inputs[1:])
-    return op.kind in (OpKind.CONV, OpKind.MATMUL) and known and op.zeros is None
+    if op.kind not in (OpKind.CONV, OpKind.MATMUL) or not known:
+        return False
+    return op.zeros is None and graph.types[op.inputs[1]].storage is Format.FP32
 
 
 def _variable(link: Op, graph: Graph) -> int:

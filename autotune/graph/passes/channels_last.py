@@ -183,7 +183,8 @@ class _Writer:
         self.builder.mean(op.output, self.graph.types[means].dtype)
 
     def _constant(self, value: Array, name: str, means: str) -> str:
-        return self.builder.constant(value, name, self.graph.types[means].dtype)
+        kind = self.graph.types[means]
+        return self.builder.constant(value, name, kind.dtype, kind.storage)
 
     def _fresh(self, stem: str) -> str:
         name = fresh(stem, self.taken)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
+from autotune.isa.formats import Format
 from autotune.operators.axes import inverse
 from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import Array
@@ -83,6 +84,8 @@ def _takes(op: Op, link: Op, graph: Graph) -> bool:
     if op.kind not in (OpKind.CONV, OpKind.MATMUL) or op.zeros is not None:
         return False
     if any(x not in graph.constants for x in op.inputs[1:]):
+        return False
+    if graph.types[op.inputs[1]].storage is not Format.FP32:
         return False
     if link.kind in SHIFTING:
         return op.kind is OpKind.CONV and not any(op.ints("pads"))

@@ -24,6 +24,7 @@ from autotune.graph.passes.large_groups import LargeGroups
 from autotune.graph.passes.long_reductions import LongReductions
 from autotune.graph.passes.long_rows import LongRows
 from autotune.graph.passes.narrow_products import NarrowProducts
+from autotune.graph.passes.narrow_weights import NarrowWeights
 from autotune.graph.passes.normal_pattern import NormalPattern
 from autotune.graph.passes.note import Note, Pass, PassResult
 from autotune.graph.passes.pad_folding import PadFolding
@@ -69,7 +70,8 @@ def simplify(
     network that is channels-last stays so. Between ``ranges`` of inputs more may be removed: the
     result is then right for such inputs only. Last, products are marked that may leave zeros out.
     """
-    narrowed = NarrowProducts(formats).run(graph)
+    multiplied = NarrowProducts(formats).run(graph)
+    narrowed = _joined(multiplied, NarrowWeights(formats).run(multiplied.graph))
     settled = _joined(narrowed, _settled(narrowed.graph))
     if ranges:
         settled = _joined(settled, _pruned(settled.graph, ranges))

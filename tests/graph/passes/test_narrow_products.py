@@ -209,3 +209,80 @@ def test_results_that_may_leave_their_type_are_not_stored_in_it() -> None:
     assert {x: held.storage for x, held in graph.types.items()} == {
         "a": Format.INT8, "b": Format.INT8, "y": Format.FP32,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("depth", [500, 900, 3000, 20_000])
+def test_long_sums_are_one_product_again(depth: int) -> None:
+    """An importer cuts them into two and more pieces, of which float32 holds the sums."""
+    rng = np.random.default_rng(depth)
+    weight = rng.integers(90, 128, (depth, 4)).astype(np.int8)
+    fed = {"a": rng.integers(200, 256, (3, depth)).astype(np.uint8)}
+    node = helper.make_node("MatMulInteger", ["a", "b", "az"], ["s"])
+    made = model(node, fed, {"b": weight, "az": np.uint8(3)})
+    cut = products(simplify(translate(made, "g", {})).graph)
+    assert len(cut) == 1 if depth == 500 else len(cut) > 1
+    graph = narrow(made)
+    assert products(graph) == [(3, 0)]
+    exact = (fed["a"].astype(np.int64) - 3) @ weight.astype(np.int64)
+    (got,) = evaluate(graph, {"a": fed["a"].astype(np.float32)}).values()
+    np.testing.assert_array_equal(got, exact.astype(np.float32))
+
+
+def test_a_long_convolution_is_one_product_again() -> None:
+    rng = np.random.default_rng(9)
+    fed = {"x": whole(rng, np.uint8, (1, 200, 5, 5))}
+    held = {"w": rng.integers(90, 128, (3, 200, 3, 3)).astype(np.int8), "xz": np.uint8(11)}
+    made = model(helper.make_node("ConvInteger", ["x", "w", "xz"], ["y"]), fed, held)
+    assert len(products(simplify(translate(made, "g", {})).graph)) > 1
+    graph = narrow(made)
+    assert products(graph) == [(11, 0)]
+    (wanted,) = ReferenceEvaluator(made).run(None, fed)
+    (got,) = evaluate(graph, {"x": fed["x"].astype(np.float32)}).values()
+    np.testing.assert_array_equal(got, wanted.astype(np.float32))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 99), st.sampled_from((7, 300, 700)))
+def test_a_zero_point_of_the_run_is_subtracted_behind_the_sum(seed: int, depth: int) -> None:
+    rng = np.random.default_rng(seed)
+    fed = {"x": rng.normal(rng.uniform(-3, 3), 2, (4, depth)).astype(np.float32)}
+    weight = np.clip(rng.normal(0, 30, (depth, 5)), -127, 127).round().astype(np.int8)
+    before = helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"])
+    node = helper.make_node("MatMulInteger", ["q", "w", "z"], ["y"])
+    made = model(node, fed, {"w": weight}, before)
+    graph = narrow(made)
+    assert products(graph) == [(128, 0)]
+    (plain,) = evaluate(simplify(translate(made, "g", {})).graph, fed).values()
+    (got,) = evaluate(graph, fed).values()
+    np.testing.assert_array_equal(got, plain)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("group", [1, 2, 4])
+def test_weights_stay_narrow_beside_numbers(layout: Layout, group: int) -> None:
+    rng = np.random.default_rng(11)
+    fed = {"x": rng.standard_normal((1, 4, 6, 6)).astype(np.float32)}
+    held = {
+        "w": whole(rng, np.int8, (8, 4 // group, 3, 3)),
+        "ws": scales(rng, 8),
+        "b": scales(rng, 8),
+    }
+    before = helper.make_node("DequantizeLinear", ["w", "ws"], ["wd"], axis=0)
+    node = helper.make_node("Conv", ["x", "wd", "b"], ["y"], pads=[1] * 4, group=group)
+    made = model(node, fed, held, before)
+    graph = narrow(made, layout)
+    (conv,) = (op for op in graph.ops if op.kind is OpKind.CONV)
+    assert graph.types[conv.inputs[1]].storage is Format.INT8
+    assert_as_onnx(made, graph, fed, rtol=2e-6)
+
+
+def test_weights_of_a_matrix_product_stay_narrow_beside_numbers() -> None:
+    rng = np.random.default_rng(12)
+    fed = {"x": rng.standard_normal((3, 2, 9)).astype(np.float32)}
+    held = {"w": whole(rng, np.uint8, (9, 4)), "ws": scales(rng, 4)}
+    before = helper.make_node("DequantizeLinear", ["w", "ws"], ["wd"], axis=1)
+    made = model(helper.make_node("MatMul", ["x", "wd"], ["y"]), fed, held, before)
+    graph = narrow(made)
+    assert [op.kind for op in graph.ops] == [OpKind.MATMUL, OpKind.MUL]
+    assert graph.types[graph.ops[0].inputs[1]].storage is Format.UINT8
+    assert_as_onnx(made, graph, fed, rtol=2e-6)
