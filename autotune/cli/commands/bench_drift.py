@@ -38,7 +38,10 @@ def drift(
     machine = choose_target(target, plan)
     loaded.check_target(machine.spec)
     network = loaded.network_file.check() if loaded.network_file is not None else loaded.network
-    graph = api.load_network(network, layout=machine.spec.layout, accuracy=loaded.accuracy)
+    spec = machine.spec
+    graph = api.load_network(
+        network, layout=spec.layout, accuracy=loaded.accuracy, formats=spec.formats
+    )
     with api.opened(None) as store, progress(f"drift of {plan}") as report:
         series = demonstrate_drift(
             graph,

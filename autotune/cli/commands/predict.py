@@ -103,7 +103,7 @@ def predict(
     assert model is not None
     spec = predictor.spec
     accuracy = choose_accuracy(None, spec)
-    graph = api.load_network(model, dimensions(dim), spec.layout, accuracy)
+    graph = api.load_network(model, dimensions(dim), spec.layout, accuracy, formats=spec.formats)
     rows = _predict_partitions(predictor, graph)
     say(predictor.origin)
     if json:

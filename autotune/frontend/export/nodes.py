@@ -110,9 +110,18 @@ def _prelu(op: Op, w: NodeWriter) -> None:
     w.node("Where", negative, w.node("Mul", x, slope), x, output=op.output)
 
 
+def _factors(op: Op, w: NodeWriter) -> list[str]:
+    """Return the first two inputs of a product; integers less their zero points."""
+    if op.zeros is None:
+        return list(op.inputs[:2])
+    sides = zip(op.inputs, op.zeros, strict=False)
+    return [w.node("Sub", x, w.number(float(zero))) if zero else x for x, zero in sides]
+
+
 def _conv(op: Op, w: NodeWriter) -> None:
-    x, weight, *bias = op.inputs
-    kernel = op.axes.taps(w.shape(weight))
+    bias = op.inputs[2:]
+    x, weight = _factors(op, w)
+    kernel = op.axes.taps(w.shape(op.inputs[1]))
     made = w.node(
         "Conv",
         _transposed(x, op.axes.image_order, w),
@@ -175,13 +184,14 @@ def _winograd(op: Op, w: NodeWriter) -> None:
 
 def _matmul(op: Op, w: NodeWriter) -> None:
     flags = bool(op.int("trans_a")), bool(op.int("trans_b"))
-    ranks = {len(w.shape(x)) for x in op.inputs}
-    if any(flags) and ranks == {2}:
-        w.node("Gemm", *op.inputs, output=op.output, transA=int(flags[0]), transB=int(flags[1]))
+    ranks = [len(w.shape(x)) for x in op.inputs]
+    factors = _factors(op, w)
+    if any(flags) and set(ranks) == {2}:
+        w.node("Gemm", *factors, output=op.output, transA=int(flags[0]), transB=int(flags[1]))
         return
     operands = [
-        _transposed(x, _swapped(len(w.shape(x))), w) if flag else x
-        for x, flag in zip(op.inputs, flags, strict=True)
+        _transposed(x, _swapped(rank), w) if flag else x
+        for x, rank, flag in zip(factors, ranks, flags, strict=True)
     ]
     w.node("MatMul", *operands, output=op.output)
 
