@@ -1,4 +1,15 @@
-"""Emits contractions on the matrix unit, piece by piece of their reduction, over resident tiles."""
+"""Emits contractions on the matrix unit, piece by piece of their reduction, over resident tiles.
+
+A product of 8-bit integers (``Op.zeros``) becomes, for each tile of its result:
+
+- LOADs of its factors in the format of their tensors, padded with the zero point; a bias as INT32. A
+  factor that the group makes is FP32 words, which a CONVERT copies into a narrow buffer.
+- MATMULs with ``a_format``, ``b_format``, ``a_zero`` and ``b_zero`` into INT32 words. Of a
+  convolution ``a`` is the weight, as for float32.
+- One CONVERT of the words from INT32 to FP32, in place and unscaled. The scale is an operator of
+  the group behind it, as are activation, rounding and clamping: CHAINs on FP32 words.
+- A STORE of FP32 words to a tensor of INT8 or UINT8, which narrows them.
+"""
 
 from __future__ import annotations
 
