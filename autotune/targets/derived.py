@@ -9,9 +9,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from autotune.isa.formats import ELEMENT_BYTES, Format
 from autotune.targets.spec import HardwareSpec
 
-ELEMENT_BYTES = 4
+NARROW = {"bf16": Format.BF16, "int8": Format.INT8}
+"""Narrow formats that arrays may multiply, by the name in figures, counters and keys of specs."""
 BUFFERED_TILES = 6
 """Tiles of a matrix product that overlaps its transfers: two buffers of both operands and result."""
 
@@ -26,9 +28,10 @@ class Figure:
     of: Callable[[HardwareSpec], float]
 
 
-def gigamacs(spec: HardwareSpec) -> float:
-    """Return 10⁹ multiply-adds per second with every cell of every array busy."""
-    return spec.peak_macs_per_cycle * spec.clock_hz / 1e9
+def gigamacs(spec: HardwareSpec, format: Format = Format.FP32) -> float:
+    """Return 10⁹ multiply-adds per second with every cell of every array busy; 0 where the arrays do
+    not multiply the format."""
+    return spec.peak_macs(format) * spec.clock_hz / 1e9
 
 
 def dram_gigabytes(spec: HardwareSpec) -> float:
@@ -36,19 +39,19 @@ def dram_gigabytes(spec: HardwareSpec) -> float:
     return spec.dram.bytes_per_cycle * spec.clock_hz / 1e9
 
 
-def ridge(spec: HardwareSpec) -> float:
+def ridge(spec: HardwareSpec, format: Format = Format.FP32) -> float:
     """Return the ridge point of the roofline (Williams et al., CACM 52(4), 2009): multiply-adds per
     byte."""
-    return spec.peak_macs_per_cycle / spec.dram.bytes_per_cycle
+    return spec.peak_macs(format) / spec.dram.bytes_per_cycle
 
 
-def reuse_limit(spec: HardwareSpec) -> float:
+def reuse_limit(spec: HardwareSpec, format: Format = Format.FP32) -> float:
     """Return the multiply-adds per byte that no schedule of a large matrix product exceeds.
 
     With S elements on chip, M·N·K multiply-adds move at least 2·M·N·K / √S elements (Smith et al.,
     arXiv:1702.02017).
     """
-    return math.sqrt(spec.scratchpad_elements) / 2 / ELEMENT_BYTES
+    return math.sqrt(spec.scratchpad.size_bytes // format.bytes) / 2 / format.bytes
 
 
 def square_tile(spec: HardwareSpec) -> int:
@@ -100,13 +103,22 @@ def half_peak_length(spec: HardwareSpec) -> int:
     return spec.matrix.setup_cycles + fill_drain_cycles(spec)
 
 
-def array_words(spec: HardwareSpec) -> int:
-    """Return the words that one core's array reads per streamed vector.
+def array_words(spec: HardwareSpec, format: Format = Format.FP32) -> float:
+    """Return the words that one core's array reads per streamed vector of a format it multiplies.
 
     It reads one edge of operands, and another of operands (``os``) or of sums to add to (``ws``,
-    ``is``).
+    ``is``). Each cell of an edge of operands takes as many of them as it multiplies in a cycle.
     """
-    return spec.matrix.rows + spec.matrix.cols
+    matrix = spec.matrix
+    operand = matrix.macs_per_cell(format) * format.bytes / ELEMENT_BYTES
+    other = operand if matrix.dataflow == "os" else 1
+    return matrix.rows * operand + matrix.cols * other
+
+
+def most_array_words(spec: HardwareSpec) -> int:
+    """Return the words of the format that the array reads most of, rounded up."""
+    formats = (format for format in Format if spec.multiplies(format))
+    return math.ceil(max(array_words(spec, format) for format in formats))
 
 
 def scratchpad_words(spec: HardwareSpec) -> int:
@@ -114,19 +126,19 @@ def scratchpad_words(spec: HardwareSpec) -> int:
     return spec.scratchpad.banks * -(-spec.vector.lanes // spec.scratchpad.banks)
 
 
-def mac_watts(spec: HardwareSpec) -> float:
-    """Return the watts of every cell multiplying and adding fp32."""
-    return _watts(spec, spec.peak_macs_per_cycle * spec.energy.mac_fj)
+def mac_watts(spec: HardwareSpec, format: Format = Format.FP32) -> float:
+    """Return the watts of every cell multiplying and adding."""
+    return _watts(spec, spec.peak_macs(format) * spec.energy.mac_of(format))
 
 
-def scratchpad_watts(spec: HardwareSpec) -> float:
+def scratchpad_watts(spec: HardwareSpec, format: Format = Format.FP32) -> float:
     """Return the watts of the scratchpad at full speed.
 
     The array reads its operands, and for ``ws`` and ``is`` writes sums every cycle. The channel's
     bytes come in.
     """
     sums = spec.matrix.cols if spec.matrix.dataflow != "os" else 0
-    read = spec.cores * array_words(spec) * ELEMENT_BYTES
+    read = spec.cores * array_words(spec, format) * ELEMENT_BYTES
     written = spec.cores * sums * ELEMENT_BYTES + spec.dram.bytes_per_cycle
     energy = spec.energy
     return _watts(
@@ -146,9 +158,17 @@ def static_watts(spec: HardwareSpec) -> float:
     return _watts(spec, spec.cores * spec.energy.static_cycle_fj)
 
 
-def peak_watts(spec: HardwareSpec) -> float:
-    """Return the watts of all of it together."""
-    return mac_watts(spec) + scratchpad_watts(spec) + dram_watts(spec) + static_watts(spec)
+def peak_watts(spec: HardwareSpec, format: Format = Format.FP32) -> float:
+    """Return the watts of all of it together; 0 where the arrays do not multiply the format."""
+    if not spec.multiplies(format):
+        return 0.0
+    arrays = mac_watts(spec, format) + scratchpad_watts(spec, format)
+    return arrays + dram_watts(spec) + static_watts(spec)
+
+
+def most_watts(spec: HardwareSpec) -> float:
+    """Return the watts of the format that takes most."""
+    return max(peak_watts(spec, format) for format in Format)
 
 
 def _watts(spec: HardwareSpec, cycle_fj: float) -> float:
@@ -160,9 +180,17 @@ def _nanoseconds(cycles: Callable[[HardwareSpec], int]) -> Callable[[HardwareSpe
 
 
 _ROWS = (
-    Figure("peak_gmacs", "10⁹ multiply-adds/s", "every cell of every array busy", gigamacs),
+    Figure("peak_gmacs", "10⁹ multiply-adds/s", "every cell of every array busy with fp32", gigamacs),
     Figure(
         "peak_gflops", "GFLOP/s", "two per multiply-add", lambda spec: 2 * gigamacs(spec)
+    ),
+    Figure(
+        "peak_bf16_gflops", "GFLOP/s", "the same of bf16, 0 where the arrays do not multiply it",
+        lambda spec: 2 * gigamacs(spec, Format.BF16),
+    ),
+    Figure(
+        "peak_int8_gops", "10⁹ operations/s", "the same of int8",
+        lambda spec: 2 * gigamacs(spec, Format.INT8),
     ),
     Figure(
         "dram_bytes_per_cycle", "bytes/cycle", "peak of the channel that all cores share",
@@ -171,12 +199,25 @@ _ROWS = (
     Figure("dram_gb_per_second", "GB/s", "the same in time", dram_gigabytes),
     Figure(
         "ridge_macs_per_byte", "multiply-adds/byte",
-        "below it DRAM is the limit, above it the arrays are", ridge,
+        "below it DRAM is the limit, above it the arrays are, in fp32", ridge,
+    ),
+    Figure(
+        "ridge_bf16_macs_per_byte", "multiply-adds/byte", "the same of bf16",
+        lambda spec: ridge(spec, Format.BF16),
+    ),
+    Figure(
+        "ridge_int8_macs_per_byte", "multiply-adds/byte", "the same of int8",
+        lambda spec: ridge(spec, Format.INT8),
     ),
     Figure(
         "reuse_macs_per_byte", "multiply-adds/byte",
         "what the scratchpad lets a large fp32 matrix product reach at most: √elements / 8",
         reuse_limit,
+    ),
+    Figure(
+        "reuse_int8_macs_per_byte", "multiply-adds/byte",
+        "the same of int8, whether the arrays multiply it or not: √bytes / 2",
+        lambda spec: reuse_limit(spec, Format.INT8),
     ),
     Figure(
         "square_tile_elements", "elements",
@@ -212,13 +253,15 @@ _ROWS = (
         half_peak_length,
     ),
     Figure(
-        "array_read_words", "words/cycle", "that the array of a core reads at its peak", array_words
+        "array_read_words", "words/cycle",
+        "that the array of a core reads at its peak, of the format that takes most",
+        most_array_words,
     ),
     Figure(
         "scratchpad_port_words", "words/cycle", "that a port of the scratchpad gives",
         scratchpad_words,
     ),
-    Figure("mac_watts", "W", "arrays at their peak", mac_watts),
+    Figure("mac_watts", "W", "arrays at their peak of fp32", mac_watts),
     Figure(
         "scratchpad_watts", "W", "what the arrays then read and write, and the channel's bytes",
         scratchpad_watts,
@@ -226,6 +269,14 @@ _ROWS = (
     Figure("dram_watts", "W", "channel at its peak", dram_watts),
     Figure("static_watts", "W", "leakage and clock", static_watts),
     Figure("peak_watts", "W", "sum of the four", peak_watts),
+    Figure(
+        "peak_bf16_watts", "W", "the same of bf16, 0 where the arrays do not multiply it",
+        lambda spec: peak_watts(spec, Format.BF16),
+    ),
+    Figure(
+        "peak_int8_watts", "W", "the same of int8",
+        lambda spec: peak_watts(spec, Format.INT8),
+    ),
 )  # fmt: skip
 
 FIGURES: dict[str, Figure] = {row.name: row for row in _ROWS}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from autotune.targets.derived import FIGURES, derived, spelled
+from autotune.isa.formats import Format
+from autotune.targets.derived import FIGURES, NARROW, derived, spelled
 from autotune.targets.opening import load_spec, spec_names
 from autotune.targets.plausibility import CHECKS, warnings_of
 
@@ -23,7 +24,7 @@ detected, not a file ([the native engine](native.md)).
 
 def manual() -> str:
     """Return the page as Markdown."""
-    return "\n".join((_INTRODUCTION, *_machines(), *_figures(), *_checks()))
+    return "\n".join((_INTRODUCTION, *_machines(), *_formats(), *_figures(), *_checks()))
 
 
 def _machines() -> Iterator[str]:
@@ -34,6 +35,35 @@ def _machines() -> Iterator[str]:
         spec = load_spec(name)
         yield f"| `{name}` | {spec.description} | {'; '.join(spec.sources)} |"
     yield ""
+
+
+_FORMATS = """## Formats
+
+Multiply-adds of one cell per cycle, on operands of a format; int8 stands for uint8 too:
+"""
+
+_FORMATS_MEANING = """
+`matrix.bf16_macs_per_cell` and `matrix.int8_macs_per_cell` are optional; 0, the default, means that the array does not
+multiply the format. A cell takes so many neighbours of the summed dimension at once, as a dot product. Sums have 32 bits: fp32
+of bf16, int32 of int8. A program that multiplies what the array does not have is refused. Tensors lie in DRAM in a narrow
+format where the array multiplies it, else in fp32; transfers between formats convert on every machine.
+
+Every machine runs fp32 networks, one multiply-add per cell and cycle. Where the original multiplies no fp32, that is
+emulated: its cells multiply fp32 at the rate of their own format, and its published bytes carry a quarter (int8) or half
+(16 bits) of the elements. `server` does fp32 at half of the rate of bf16.
+"""
+
+
+def _formats() -> Iterator[str]:
+    specs = [load_spec(name) for name in spec_names()]
+    shown = (Format.FP32, *NARROW.values())
+    yield _FORMATS
+    yield f"| machine | {' | '.join(one.name.lower() for one in shown)} |"
+    yield "|---|" + "---:|" * len(shown)
+    for spec in specs:
+        rates = (spec.matrix.macs_per_cell(one) for one in shown)
+        yield f"| `{spec.name}` | {' | '.join(str(rate) if rate else '–' for rate in rates)} |"
+    yield _FORMATS_MEANING
 
 
 def _figures() -> Iterator[str]:
@@ -47,7 +77,7 @@ def _figures() -> Iterator[str]:
     yield "\n| figure | meaning |\n|---|---|"
     for name, figure in FIGURES.items():
         yield f"| `{name}` | {figure.doc} |"
-    yield "\nLatencies include `dram.setup_cycles` and the burst. Power is that of fp32.\n"
+    yield "\nLatencies include `dram.setup_cycles` and the burst. Power is that of fp32 where no format is named.\n"
 
 
 def _checks() -> Iterator[str]:

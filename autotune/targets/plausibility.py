@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from autotune.isa.formats import ELEMENT_BYTES
 from autotune.targets.derived import (
-    ELEMENT_BYTES,
-    array_words,
     closed_cycles,
     half_peak_length,
+    most_array_words,
     reuse_limit,
     ridge,
     scratchpad_words,
@@ -31,7 +31,7 @@ class Check:
 
 
 def _narrow_scratchpad(spec: HardwareSpec) -> str | None:
-    wants, gives = array_words(spec), scratchpad_words(spec)
+    wants, gives = most_array_words(spec), scratchpad_words(spec)
     if wants <= gives:
         return None
     return (

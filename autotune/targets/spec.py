@@ -6,9 +6,10 @@ import hashlib
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
+from typing import assert_never
 
 from autotune.errors import SpecError
-from autotune.isa.formats import ALL_FORMATS, FLOAT32_ONLY, Formats
+from autotune.isa.formats import ALL_FORMATS, FLOAT32_ONLY, Format, Formats
 from autotune.targets.physical import PhysicalSpec
 
 
@@ -19,6 +20,9 @@ def _require(condition: bool, where: str, message: str) -> None:
 
 DATAFLOWS = ("os", "ws", "is")
 """Which operand a systolic array holds in place; the engine's codes are the positions."""
+
+MOST_MACS_PER_CELL = 64
+"""Most multiply-adds of one cell in one cycle that a spec may state."""
 
 LAYOUTS = ("channels_first", "channels_last")
 """Where networks keep the channels of their images on a machine; the first is the default."""
@@ -37,12 +41,19 @@ class Memory(StrEnum):
 class MatrixSpec:
     """The systolic array: ``rows × cols`` multiply-accumulate cells, one fp32 multiply-add each
     per cycle. ``dataflow`` names the operand held in place: ``os`` the output, ``ws`` the right
-    operand (weights), ``is`` the left one (inputs)."""
+    operand (weights), ``is`` the left one (inputs).
+
+    ``bf16_macs_per_cell`` and ``int8_macs_per_cell`` are a cell's multiply-adds per cycle on narrow
+    operands, 0 where the array does not multiply the format. A cell takes so many neighbours of the
+    summed dimension at once, as a dot product. Sums have 32 bits: fp32 of bf16, int32 of int8.
+    """
 
     rows: int
     cols: int
     dataflow: str
     setup_cycles: int
+    bf16_macs_per_cell: int = 0
+    int8_macs_per_cell: int = 0
 
     def __post_init__(self) -> None:
         for name in ("rows", "cols"):
@@ -58,6 +69,23 @@ class MatrixSpec:
             "matrix.setup_cycles",
             f"{self.setup_cycles} is not in 0..10000",
         )
+        for name in ("bf16_macs_per_cell", "int8_macs_per_cell"):
+            value = getattr(self, name)
+            _require(0 <= value <= MOST_MACS_PER_CELL, f"matrix.{name}", f"{value} is not in 0..64")
+
+    def macs_per_cell(self, format: Format) -> int:
+        """Return a cell's multiply-adds per cycle on operands of a format, 0 where it has none."""
+        match format:
+            case Format.FP32:
+                return 1
+            case Format.BF16:
+                return self.bf16_macs_per_cell
+            case Format.INT8 | Format.UINT8:
+                return self.int8_macs_per_cell
+            case Format.INT32:
+                return 0
+            case _:
+                assert_never(format)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +235,20 @@ class EnergySpec:
             value = getattr(self, row.name)
             _require(0 <= value <= 10**12, f"energy.{row.name}", f"{value} is not in 0..10^12")
 
+    def mac_of(self, format: Format) -> int:
+        """Return the price of a multiply-add on operands of a format; INT32 is no operand, and free."""
+        match format:
+            case Format.FP32:
+                return self.mac_fj
+            case Format.BF16:
+                return self.mac_bf16_fj
+            case Format.INT8 | Format.UINT8:
+                return self.mac_int8_fj
+            case Format.INT32:
+                return 0
+            case _:
+                assert_never(format)
+
     @property
     def known(self) -> bool:
         """Whether the machine's energy is known at all: a real one may not tell it."""
@@ -270,6 +312,10 @@ class HardwareSpec:
             {"layout"} if self.layout == LAYOUTS[0] else set()
         )
         numbers = {k: v for k, v in asdict(self).items() if k not in left_out}
+        if "matrix" in numbers:  # what a machine lacks was no number of older specs
+            numbers["matrix"] = {
+                k: v for k, v in numbers["matrix"].items() if v or not k.endswith("_per_cell")
+            }
         # under the names that profiles of stored measurements were hashed with
         if self.tile_multiple != 1:
             numbers["grain"] = self.tile_multiple
@@ -284,8 +330,14 @@ class HardwareSpec:
 
     @property
     def formats(self) -> Formats:
-        """Formats that programs for it store tensors in, and multiply."""
-        return ALL_FORMATS if self.memory is Memory.SCRATCHPAD else FLOAT32_ONLY
+        """Formats that programs for it store tensors in, and multiply.
+
+        Narrow tensors lie in DRAM as they are where the arrays multiply their format, else in fp32.
+        """
+        if self.memory is Memory.CACHED:
+            return FLOAT32_ONLY
+        multiplied = frozenset(filter(self.multiplies, ALL_FORMATS.multiplied))
+        return Formats(multiplied, multiplied)
 
     @property
     def timed(self) -> bool:
@@ -294,8 +346,17 @@ class HardwareSpec:
 
     @property
     def peak_macs_per_cycle(self) -> int:
-        """Multiply-adds per cycle over all cores."""
-        return self.cores * self.matrix.rows * self.matrix.cols
+        """fp32 multiply-adds per cycle over all cores."""
+        return self.peak_macs(Format.FP32)
+
+    def peak_macs(self, format: Format) -> int:
+        """Return multiply-adds per cycle over all cores on operands of a format, 0 where the arrays
+        do not multiply it."""
+        return self.cores * self.matrix.rows * self.matrix.cols * self.matrix.macs_per_cell(format)
+
+    def multiplies(self, format: Format) -> bool:
+        """Return True if the arrays multiply operands of a format."""
+        return self.matrix.macs_per_cell(format) > 0
 
     @property
     def scratchpad_elements(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -92,9 +92,10 @@ def parse_spec(name: str, document: Mapping[str, Any]) -> HardwareSpec:
 def _section(value: object, kind: type[Section], section: str) -> Section:
     keys: dict[str, Any] = _typed(value, dict, section)
     kinds = get_type_hints(kind)
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    optional = section in OPTIONAL
-    _check_keys(keys, [] if optional else names, f"{section}.", names if optional else [])
+    rows = fields(kind)  # type: ignore[arg-type]
+    names = [row.name for row in rows]
+    needed = [] if section in OPTIONAL else [row.name for row in rows if row.default is MISSING]
+    _check_keys(keys, needed, f"{section}.", [name for name in names if name not in needed])
     return kind(
         **{key: _typed(keys[key], kinds[key], f"{section}.{key}") for key in names if key in keys}
     )

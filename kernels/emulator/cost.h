@@ -5,14 +5,15 @@
 
 #include "micro/decode.h"
 
+enum { MACS_FP32, MACS_BF16, MACS_INT8, MAC_CLASSES };
+
 typedef struct {
-    int64_t rows, cols, dataflow, matrix_setup_cycles;
+    int64_t rows, cols, dataflow, matrix_setup_cycles, macs_per_cell[MAC_CLASSES];
     int64_t lanes, vector_setup_cycles, divide_cycles, transcendental_cycles;
     int64_t banks, dma_setup_cycles;
 } CostNumbers;
 
 enum { OUTPUT_STATIONARY, WEIGHT_STATIONARY, INPUT_STATIONARY }; /* as spec.DATAFLOWS */
-enum { MACS_FP32, MACS_BF16, MACS_INT8, MAC_CLASSES };
 
 /* Of one execution. A product's reads of c and of what its epilogue takes depend on `When`: they come
  * in `adding` and `ending` of its executions only. */
@@ -82,7 +83,8 @@ static int64_t elements_of(const int64_t *size, int rank) {
  * size, each of which makes a fold; `streamed` vectors pass through it, skewed by one cycle per row
  * and column, so that a fold takes streamed + rows + cols - 2 cycles, and rows more where the held
  * operand has to be shifted in first (`ws`, `is`; `os` starts from zeros). Equal to SCALE-Sim 3, which
- * counts from cycle 0 and so prints one less for a layer. */
+ * counts from cycle 0 and so prints one less for a layer. A cell takes `packed` neighbours of the
+ * summed dimension at once: cycles are those of a product whose depth is that of the packs. */
 typedef struct {
     int64_t folds, cycles, streamed;
     int64_t first_folds;   /* folds until the first outputs are complete */
@@ -91,15 +93,20 @@ typedef struct {
     int64_t writes;        /* sums, partial ones too */
 } Mapping;
 
+static int mac_class(const Product *p) {
+    return p->a_format == FORMAT_FP32 ? MACS_FP32 : p->a_format == FORMAT_BF16 ? MACS_BF16 : MACS_INT8;
+}
+
 static Mapping map_product(const CostNumbers *n, const Product *p) {
     int64_t columns = p->n1 * p->n0, depth = p->k2 * p->k1 * p->k0, outputs = p->m * columns;
-    int64_t deep = ceil_div(depth, n->rows), across = ceil_div(columns, n->cols);
+    int64_t packs = ceil_div(depth, n->macs_per_cell[mac_class(p)]);
+    int64_t deep = ceil_div(packs, n->rows), across = ceil_div(columns, n->cols);
     Mapping out = {0};
     if (n->dataflow == OUTPUT_STATIONARY) {
         int64_t down = ceil_div(p->m, n->rows);
         out.folds = down * across;
-        out.streamed = depth;
-        out.cycles = out.folds * (depth + n->rows + n->cols - 2);
+        out.streamed = packs;
+        out.cycles = out.folds * (packs + n->rows + n->cols - 2);
         out.first_folds = 1;
         out.reads = depth * (across * p->m + down * columns);
         out.writes = outputs;
@@ -128,8 +135,8 @@ static void cost_product(const CostNumbers *n, Word *w, Cost *c) {
     c->folds = map.folds;
     c->stream_cycles = map.folds * map.streamed;
     c->fill_cycles = map.cycles - c->stream_cycles;
-    c->mac_class = p->a_format == FORMAT_FP32 ? MACS_FP32 : p->a_format == FORMAT_BF16 ? MACS_BF16 : MACS_INT8;
-    c->macs_issued = map.folds * n->rows * n->cols * map.streamed;
+    c->mac_class = mac_class(p);
+    c->macs_issued = map.folds * n->rows * n->cols * map.streamed * n->macs_per_cell[c->mac_class];
     c->macs_useful = outputs * p->k2 * p->k1 * p->k0;
     c->read_bytes = map.reads * FORMAT_BYTES[p->a_format] + 4 * map.partial_reads;
     c->written_bytes = 4 * map.writes;
@@ -245,7 +252,7 @@ static double bound_of(const CostNumbers *n, const Word *w, double executions) {
     const Product *p = &w->product;
     if (w->opcode == OP_MATMUL)
         work = ((double)p->m + 2 * n->rows + n->cols) * ((double)p->n1 * p->n0 + 2 * n->rows + n->cols)
-             * ((double)p->k2 * p->k1 * p->k0 + 2 * n->rows + n->cols) * 8;
+             * ((double)p->k2 * p->k1 * p->k0 + 2 * n->rows + n->cols) * 8 * n->macs_per_cell[mac_class(p)];
     else if (w->unit == UNIT_VECTOR || w->unit == UNIT_LOAD || w->unit == UNIT_STORE)
         for (int d = 0; d < w->nest.rank; d++) work *= (double)w->nest.size[d];
     if (w->unit == UNIT_VECTOR) work *= 32.0 + 2 * n->divide_cycles + 2 * n->transcendental_cycles;

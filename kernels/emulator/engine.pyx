@@ -28,7 +28,7 @@ from autotune.errors import ProgramError
 from autotune.isa.fields import PARAMETERS
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import field_index
-from autotune.kernels.emulator.outcome import EVENT, SUM_COUNT, By, Outcome
+from autotune.kernels.emulator.outcome import EVENT, MAC_FORMATS, SUM_COUNT, By, Outcome
 from autotune.kernels.emulator.scratchpads import give_back, take_scratchpad
 from autotune.kernels.micro.layouts import LAYOUTS
 
@@ -148,11 +148,13 @@ cdef class Loaded:
 
     cdef _decode(self, program, spec):
         cdef CostNumbers n
-        cdef int core
+        cdef int core, place
         cdef int32_t *served
         n.rows, n.cols = spec.matrix.rows, spec.matrix.cols
         n.dataflow = DATAFLOWS.index(spec.matrix.dataflow)
         n.matrix_setup_cycles = spec.matrix.setup_cycles
+        for place, format in enumerate(MAC_FORMATS):
+            n.macs_per_cell[place] = max(1, spec.matrix.macs_per_cell(format))  # 0 is refused before
         n.lanes, n.vector_setup_cycles = spec.vector.lanes, spec.vector.setup_cycles
         n.divide_cycles = spec.vector.divide_cycles
         n.transcendental_cycles = spec.vector.transcendental_cycles

@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from autotune.isa.formats import Format
+
+MAC_FORMATS = (Format.FP32, Format.BF16, Format.INT8)
+"""Formats of multiply-adds, by the codes of cost.h; UINT8 counts as INT8."""
 UNITS, CAUSES, OPCODES = 4, 11, 40
 """Lengths of the arrays in ``struct Sums``; the engine checks them against account.h."""
 
@@ -31,8 +35,8 @@ SUMS = (
     ("folds", 1),
     ("stream_cycles", 1),
     ("fill_cycles", 1),
-    ("macs_issued", 3),
-    ("macs_useful", 3),
+    ("macs_issued", len(MAC_FORMATS)),
+    ("macs_useful", len(MAC_FORMATS)),
     ("elements", 3),
     ("work", 1),
     ("passes", 1),

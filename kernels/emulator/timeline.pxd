@@ -9,7 +9,7 @@ cdef extern from "emulator/timeline.h" nogil:
     enum: UNITS, OPCODES, SPENDINGS, TOKENS, NARROW_WORKSPACE, NEVER, SHAPES
     enum: UNIT_CONTROL, OP_MARK, OP_LOOP, OP_CASE
     ctypedef struct CostNumbers:
-        int64_t rows, cols, dataflow, matrix_setup_cycles
+        int64_t rows, cols, dataflow, matrix_setup_cycles, macs_per_cell[3]
         int64_t lanes, vector_setup_cycles, divide_cycles, transcendental_cycles
         int64_t banks, dma_setup_cycles
     ctypedef struct Cost:

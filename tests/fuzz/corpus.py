@@ -20,6 +20,7 @@ from autotune.isa.verifier.proof import verify
 from autotune.lowering.lower import lower
 from autotune.targets.opening import load_spec
 from tests.drawn_graphs import graphs, schedules
+from tests.targets.machine_case import every_format
 
 make = Instruction.make
 LOWERED = 24
@@ -299,7 +300,7 @@ def _two_cores() -> Program:
 @cache
 def lowered() -> tuple[Program, ...]:
     """Programs of random groups and schedules; the same in every run."""
-    spec = replace(load_spec("server"), cores=2)
+    spec = replace(every_format(load_spec("server")), cores=2)
     found: list[Program] = []
 
     @seed(11)

@@ -18,7 +18,10 @@ make = Instruction.make
 PLAIN = replace(
     load_spec("edge"),
     name="plain",
-    matrix=replace(load_spec("edge").matrix, rows=4, cols=8, setup_cycles=5),
+    matrix=replace(
+        load_spec("edge").matrix, rows=4, cols=8, setup_cycles=5, bf16_macs_per_cell=1,
+        int8_macs_per_cell=1,
+    ),
     vector=replace(
         load_spec("edge").vector, lanes=8, setup_cycles=3, divide_cycles=4, transcendental_cycles=6
     ),
@@ -30,6 +33,12 @@ PLAIN = replace(
     ),
     control=replace(load_spec("edge").control, dispatch_cycles=1, queue_depth=4),
 )  # fmt: skip
+
+
+def every_format(spec: HardwareSpec) -> HardwareSpec:
+    """The machine with an array that multiplies each format, narrow ones at the rate of fp32."""
+    rates = {"bf16_macs_per_cell": 1, "int8_macs_per_cell": 1}
+    return replace(spec, matrix=replace(spec.matrix, **rates))
 
 
 def program(

@@ -28,24 +28,32 @@ ROUND = replace(
     PLAIN,
     cores=2,
     clock_hz=1e9,
-    matrix=replace(PLAIN.matrix, rows=8, cols=16, dataflow="ws", setup_cycles=6),
+    matrix=replace(
+        PLAIN.matrix, rows=8, cols=16, dataflow="ws", setup_cycles=6, bf16_macs_per_cell=2,
+        int8_macs_per_cell=8,
+    ),
     scratchpad=replace(PLAIN.scratchpad, size_bytes=6 * 4 * 50 * 50, banks=8),
     dram=replace(
         PLAIN.dram, bytes_per_cycle=16.0, burst_bytes=64, row_bytes=1024, activate_cycles=14,
         precharge_cycles=12, column_cycles=10, setup_cycles=8,
     ),
     energy=replace(
-        PLAIN.energy, mac_fj=1000, scratchpad_read_byte_fj=100, scratchpad_write_byte_fj=200,
+        PLAIN.energy, mac_fj=1000, mac_bf16_fj=500, mac_int8_fj=50, scratchpad_read_byte_fj=100, scratchpad_write_byte_fj=200,
         dram_read_byte_fj=5000, dram_activate_fj=1024, static_cycle_fj=3000,
     ),
 )  # fmt: skip
 CLOSED_FORMS = {
     "peak_gmacs": 2 * 8 * 16,
     "peak_gflops": 2 * 2 * 8 * 16,
+    "peak_bf16_gflops": 2 * 2 * 2 * 8 * 16,
+    "peak_int8_gops": 8 * 2 * 2 * 8 * 16,
     "dram_bytes_per_cycle": 16,
     "dram_gb_per_second": 16,
     "ridge_macs_per_byte": 2 * 8 * 16 / 16,
+    "ridge_bf16_macs_per_byte": 2 * 2 * 8 * 16 / 16,
+    "ridge_int8_macs_per_byte": 8 * 2 * 8 * 16 / 16,
     "reuse_macs_per_byte": 15000**0.5 / 8,
+    "reuse_int8_macs_per_byte": 60000**0.5 / 2,
     "square_tile_elements": 50,
     "dram_hit_cycles": 8 + 10 + 4,
     "dram_hit_ns": 22,
@@ -56,13 +64,15 @@ CLOSED_FORMS = {
     "half_bandwidth_bytes": 44 * 16,
     "fill_drain_cycles": 8 + 8 + 16 - 2,
     "half_peak_vectors": 6 + 30,
-    "array_read_words": 24,
+    "array_read_words": 8 * 8 // 4 + 16,
     "scratchpad_port_words": 8,
     "mac_watts": 256 * 1e-12 * 1e9,
     "scratchpad_watts": (2 * 24 * 4 * 100 + (2 * 16 * 4 + 16) * 200) * 1e-6,
     "dram_watts": 16 * 5001 * 1e-6,
     "static_watts": 6e-3,
     "peak_watts": 0.256 + 0.048 + 0.080016 + 0.006,
+    "peak_bf16_watts": 2 * 0.128 + 0.048 + 0.080016 + 0.006,
+    "peak_int8_watts": 8 * 0.0128 + (0.048 + 2 * 8 * 4 * 100e-6) + 0.080016 + 0.006,
 }
 
 
@@ -162,7 +172,9 @@ def test_power_is_split_without_rest_and_the_roofs_meet_at_the_ridge(name: str) 
 @pytest.mark.parametrize(
     ("name", "figure", "printed", "within"),
     [
-        ("tpuv1-like", "peak_gflops", 92_000, 0.005),  # 92 TOPS (Jouppi 2017, table 2)
+        ("tpuv1-like", "peak_int8_gops", 92_000, 0.005),  # 92 TOPS (Jouppi 2017, table 2)
+        ("gemmini-like", "peak_int8_gops", 2 * 16 * 16, 1e-9),  # defaultConfig at 1 GHz
+        ("server", "peak_bf16_gflops", 123_000, 0.002),  # 123 Tflop/s (Google Cloud, TPU v3)
         ("tpuv1-like", "dram_gb_per_second", 34, 0.006),  # 34 GB/s (table 2)
         ("tpuv1-like", "ridge_macs_per_byte", 1350, 0.01),  # section 4
         ("tpuv1-like", "static_watts", 28, 1e-9),  # idle (table 2)

@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import SpecError
+from autotune.isa.formats import ALL_FORMATS, FLOAT32_ONLY, Format
 from autotune.operators.axes import Layout
 from autotune.targets.opening import SPECS, load_spec, spec_names, target
 from autotune.targets.physical import PhysicalSpec
 from autotune.targets.spec import LAYOUTS, Memory
 
 EDGE = (SPECS / "edge.toml").read_text("utf-8")
+
+
+FP32_EDGE = re.sub(r"\w+_macs_per_cell.*\n", "", EDGE)
+"""As specs were before they named narrow formats."""
 
 
 def refusal(tmp_path: Path, text: str) -> str:
@@ -60,6 +65,10 @@ def test_every_number_says_where_it_comes_from(name: str) -> None:
         ("rows = 16 ", "rowz = 16 ", r"matrix\.rows: missing"),
         ("rows = 16 ", "rows = 16\nspeed = 3 ", r"matrix\.speed: unknown key; known: rows"),
         ('dataflow = "os"', 'dataflow = "xs"', r"matrix\.dataflow: 'xs' is not one of"),
+        ("int8_macs_per_cell = 4 ", "int8_macs_per_cell = 65 ", r"matrix\.int8_macs_per_cell: 65 is not in 0\.\.64"),
+        ("bf16_macs_per_cell = 2 ", "bf16_macs_per_cell = -1 ", r"matrix\.bf16_macs_per_cell: -1 is not in"),
+        ("int8_macs_per_cell = 4 ", "int8_macs_per_cell = 0.5 ", r"matrix\.int8_macs_per_cell: 0\.5 is not a whole"),
+        ("int8_macs_per_cell = 4 ", "int4_macs_per_cell = 4 ", r"matrix\.int4_macs_per_cell: unknown key; .*int8_macs_per_cell"),
         ("banks = 16 ", "banks = 12 ", r"scratchpad\.banks: 12 is not a power of two"),
         ("bytes_per_cycle = 12.8", "bytes_per_cycle = nan", r"dram\.bytes_per_cycle: nan is not in"),
         ("bytes_per_cycle = 12.8", 'bytes_per_cycle = "12"', r"dram\.bytes_per_cycle: '12' is not a number"),
@@ -99,10 +108,36 @@ def test_a_scratchpad_is_no_part_of_the_profile_and_a_cache_is(tmp_path: Path) -
     path, edge = tmp_path / "edge.toml", load_spec("edge")
     path.write_text(f'memory = "scratchpad"\n{EDGE}', "utf-8")
     assert load_spec(path) == edge and load_spec(path).profile_id == edge.profile_id
-    path.write_text(f'memory = "cached"\ntile_multiple = 16\n{EDGE}', "utf-8")
+    path.write_text(f'memory = "cached"\ntile_multiple = 16\n{FP32_EDGE}', "utf-8")
     cached = load_spec(path)
     assert (cached.memory, cached.max_buffers, cached.timed) == (Memory.CACHED, 1, True)
     assert cached.profile_id == "64fdd452e0b181b2"
+
+
+def test_a_spec_that_names_no_narrow_format_multiplies_and_stores_fp32_alone(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "edge.toml"
+    path.write_text(FP32_EDGE, "utf-8")
+    spec = load_spec(path)
+    assert [one for one in Format if spec.multiplies(one)] == [Format.FP32]
+    assert spec.formats == FLOAT32_ONLY
+    assert spec.profile_id != load_spec("edge").profile_id
+    zeros = "int8_macs_per_cell = 0\nbf16_macs_per_cell = 0\nsetup_cycles = 4 "
+    path.write_text(FP32_EDGE.replace("setup_cycles = 4 ", zeros, 1), "utf-8")
+    assert load_spec(path).profile_id == spec.profile_id
+    assert load_spec(path) == spec
+
+
+def test_shipped_machines_multiply_and_store_what_their_sources_say() -> None:
+    narrow = {name: load_spec(name) for name in spec_names()}
+    int8 = {name for name, spec in narrow.items() if spec.multiplies(Format.INT8)}
+    bf16 = {name for name, spec in narrow.items() if spec.multiplies(Format.BF16)}
+    assert int8 == {"tpuv1-like", "gemmini-like", "edge", "mobile"}
+    assert bf16 == {"server", "edge", "mobile"}
+    for spec in narrow.values():
+        assert spec.formats == (ALL_FORMATS if spec.name in int8 else FLOAT32_ONLY)
+        assert spec.multiplies(Format.INT8) == spec.multiplies(Format.UINT8)
 
 
 @pytest.mark.parametrize(

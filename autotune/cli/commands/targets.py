@@ -119,9 +119,13 @@ def _print_derived(heading: dict[str, str], spec: HardwareSpec) -> None:
 
 
 def _machine(spec: HardwareSpec) -> str:
+    from autotune.targets.derived import NARROW
+
+    rates = {name: spec.matrix.macs_per_cell(one) for name, one in NARROW.items()}
+    formats = ["fp32", *(f"{rate} {name}" for name, rate in rates.items() if rate)]
     return (
         f"{spec.cores} × {spec.matrix.rows}×{spec.matrix.cols} "
-        f"({spec.matrix.dataflow}) at {spec.clock_hz / 1e9:g} GHz, "
+        f"({spec.matrix.dataflow}; a cell does 1 {' or '.join(formats)} per cycle) at {spec.clock_hz / 1e9:g} GHz, "
         f"{spec.scratchpad.size_bytes / 1024:,.0f} KiB in {spec.scratchpad.banks} banks, "
         f"{spec.vector.lanes} lanes"
     )

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.table import INSTRUCTIONS
+from autotune.kernels.emulator.outcome import MAC_FORMATS
 from autotune.targets.emulator.energy import ENERGY, PRICED, SEQUENCED, energy_fj, static_fj
 from autotune.targets.emulator.reading import CAUSES, READ, UNITS, WRITE, Reading
 
@@ -145,6 +147,15 @@ _DRAM = (
     Counter("dram_utilisation_ppm", "parts per million", "of the program's cycles the channel moved bursts", lambda r: _per_million(r.total("data_cycles", 2), r.cycles), whole=True),
 )  # fmt: skip
 
+
+def _array_use(r: Reading) -> int:
+    """Return the share of all cells' cycles that useful multiply-adds take, in parts per million."""
+    peaks = [max(1, r.spec.matrix.macs_per_cell(format)) for format in MAC_FORMATS]
+    shared = math.lcm(*peaks)
+    useful = sum(r.sum("macs_useful", i) * (shared // peak) for i, peak in enumerate(peaks))
+    return _per_million(useful, r.cycles * r.spec.peak_macs_per_cycle * shared)
+
+
 _MATRIX = (
     _one("matrix_folds", "folds", "array-sized blocks of the held operand", "folds"),
     _one("matrix_stream_cycles", "cycles", "array taking in vectors", "stream_cycles"),
@@ -156,7 +167,7 @@ _MATRIX = (
         _one(f"macs_{name}", "macs", f"useful ones on {name} operands", "macs_useful", place)
         for place, name in enumerate(("fp32", "bf16", "int8"))
     ),
-    Counter("matrix_utilisation_ppm", "parts per million", "useful multiply-adds of what all arrays could do in all cycles", lambda r: _per_million(r.total("macs_useful", 3), r.cycles * r.spec.peak_macs_per_cycle), whole=True),
+    Counter("matrix_utilisation_ppm", "parts per million", "useful multiply-adds of what all arrays could do in all cycles, each format by its peak", _array_use, whole=True),
 )  # fmt: skip
 
 _VECTOR = (

@@ -18,6 +18,7 @@ from autotune.targets.arrays import array_for
 from autotune.targets.emulator.counters import Counters
 from autotune.targets.emulator.coverage import stored_in_full
 from autotune.targets.emulator.energy import energy_fj
+from autotune.targets.emulator.multiplied import check_formats
 from autotune.targets.emulator.profile import Profile, profile_of
 from autotune.targets.emulator.reading import Reading
 from autotune.targets.emulator.trace import EVENT_LIMIT, Trace
@@ -202,6 +203,7 @@ class EmulatorTarget:
                 f"{self._spec.cores}; lower it for this target"
             )
         verify(program, self._spec.scratchpad_elements)
+        check_formats(program, self._spec, self._name)
         return Loaded(program, self._spec)
 
     def _physical(self, drift: Drift) -> PhysicalSpec:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from autotune.errors import InputError, SpecError
 from autotune.targets.components import Components
-from autotune.targets.derived import peak_watts
+from autotune.targets.derived import most_watts
 from autotune.targets.drawn import ALLOWED
 from autotune.targets.plausibility import CHECKS
 from autotune.targets.settings import (
@@ -93,7 +93,7 @@ class Space:
         if "matrix.dataflow" not in fixed:
             parameters.append(Setting(("matrix.dataflow",), DATAFLOWS))
         if budget is None:
-            budget = Budget(components.area_mm2(base), peak_watts(base))
+            budget = Budget(components.area_mm2(base), most_watts(base))
         return cls(base, (*own, *parameters), components, budget, own)
 
     @property
@@ -135,7 +135,7 @@ class Space:
         changed = tuple(
             (key, value) for key, value in settings.items() if _own(self.base, key) != value
         )
-        return Design(changed, spec, self.components.area_mm2(spec), peak_watts(spec))
+        return Design(changed, spec, self.components.area_mm2(spec), most_watts(spec))
 
     def _following(self, raw: HardwareSpec, assignment: Assignment) -> dict[str, Value]:
         words = max(raw.vector.lanes, math.ceil(raw.dram.bytes_per_cycle / 4 / raw.cores))

@@ -11,11 +11,11 @@ from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec
 from tests.oracle import Interpreter
-from tests.targets.machine_case import load, make, program, store, tensor
+from tests.targets.machine_case import every_format, load, make, program, store, tensor
 
 WORDS = 6000
 HALF = WORDS // 2
-TARGET = EmulatorTarget(load_spec("server"))
+TARGET = EmulatorTarget(every_format(load_spec("server")))
 
 
 def output(name: str, *shape: int, format: Format = Format.FP32) -> DramTensor:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from autotune.errors import ProgramError
 from autotune.isa.formats import Format
 from autotune.isa.functions import (
     BinaryFn,
@@ -223,7 +224,7 @@ NARROW = [
 
 @pytest.mark.parametrize("dataflow", ["os", "ws", "is"])
 @pytest.mark.parametrize(("left", "right", "name", "width"), NARROW)
-def test_narrow_products_read_less_and_keep_their_cycles(
+def test_narrow_products_read_less_and_keep_their_cycles_at_one_per_cell(
     dataflow: str, left: Format, right: Format, name: str, width: int
 ) -> None:
     """Operands are narrow, sums are not: those go in and out of the array by 4 bytes."""
@@ -239,6 +240,86 @@ def test_narrow_products_read_less_and_keep_their_cycles(
     price = {"bf16": PLAIN.energy.mac_bf16_fj, "int8": PLAIN.energy.mac_int8_fj}[name]
     assert found[f"energy_mac_{name}_fj"] == 9 * 17 * 13 * price
     assert found["energy_mac_fp32_fj"] == 0
+
+
+@pytest.mark.parametrize("dataflow", ["os", "ws", "is"])
+@pytest.mark.parametrize(("left", "right", "name", "width"), NARROW)
+@pytest.mark.parametrize("packed", [2, 3, 4, 64])
+@pytest.mark.parametrize(("m", "n", "k"), SIZES)
+def test_a_cell_takes_neighbours_of_the_sum_at_once(
+    dataflow: str,
+    left: Format,
+    right: Format,
+    name: str,
+    width: int,
+    packed: int,
+    m: int,
+    n: int,
+    k: int,
+) -> None:
+    """Cycles, folds and partial sums are those of a product as deep as its packs; operands are
+    read element by element."""
+    rate = {f"{name}_macs_per_cell": packed}
+    spec = replace(PLAIN, matrix=replace(PLAIN.matrix, dataflow=dataflow, **rate))
+    packs = -(-k // packed)
+    reads, writes, cycles = walked(dataflow, m, n, packs)
+    found = alone(product(m, n, k, a_format=int(left), b_format=int(right)), spec)
+    assert found["matrix_busy_cycles"] == MATRIX_SETUP + cycles
+    assert found["scratchpad_matrix_write_bytes"] == 4 * writes
+    again = writes - m * n  # partial sums that come back
+    assert (
+        found["scratchpad_matrix_read_bytes"]
+        == width * (reads_of_operands(dataflow, m, n, k, packs)) + 4 * again
+    )
+    assert reads_of_operands(dataflow, m, n, packs, packs) == reads - again
+    assert found[f"macs_{name}"] == found["macs_useful"] == m * n * k
+    assert found["macs_issued"] == packed * found["matrix_stream_cycles"] * ROWS * COLS
+    assert found["energy_mac_int8_fj"] + found["energy_mac_bf16_fj"] == m * n * k * {
+        "bf16": PLAIN.energy.mac_bf16_fj, "int8": PLAIN.energy.mac_int8_fj,
+    }[name]  # fmt: skip
+    whole = counted(
+        fill(0, size4=FILLED), product(m, n, k, a_format=int(left), b_format=int(right)), spec=spec
+    )
+    cells = whole["cycles"] * ROWS * COLS * packed
+    assert whole["matrix_utilisation_ppm"] == m * n * k * 1_000_000 // cells
+
+
+def reads_of_operands(dataflow: str, m: int, n: int, k: int, packs: int) -> int:
+    """Operand elements that the folds of a product of ``packs`` take in, each pack up to k / packs
+    of them: every streamed one once per block across, every held one once."""
+    down, across = -(-m // ROWS), -(-n // COLS)
+    if dataflow == "os":
+        return k * (across * m + down * n)
+    held, streamed = (n, m) if dataflow == "ws" else (m, n)
+    return k * (held + -(-held // COLS) * streamed)
+
+
+def test_fp32_products_do_not_depend_on_the_narrow_rates() -> None:
+    rates = replace(PLAIN.matrix, bf16_macs_per_cell=2, int8_macs_per_cell=64)
+    word = product(9, 17, 13)
+    assert alone(word, replace(PLAIN, matrix=rates)) == alone(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        (
+            {"a_format": int(Format.BF16), "b_format": int(Format.BF16)},
+            "BF16.*FP32, INT8, UINT8.*bf16_macs",
+        ),
+        (
+            {"a_format": int(Format.UINT8), "b_format": int(Format.INT8)},
+            "UINT8.*FP32, BF16;.*int8_macs",
+        ),
+    ],
+)
+def test_a_format_that_the_array_does_not_multiply_is_refused(
+    word: dict[str, int], said: str
+) -> None:
+    lacks = said.split(".*")[-1] + "_per_cell"
+    spec = replace(PLAIN, matrix=replace(PLAIN.matrix, **{lacks: 0}))
+    with pytest.raises(ProgramError, match=f"instruction 1 of core 0 multiplies {said}"):
+        counted(fill(0, size4=FILLED), product(4, 8, 4, **word), spec=spec)
 
 
 @pytest.mark.parametrize(
