@@ -33,7 +33,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement
+.PHONY: docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow-machines
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -154,6 +154,10 @@ bench-online: $(BUILT) ## learning while serving beside never learning and an or
 bench-swap: $(BUILT) ## what learning on live requests brings on this CPU, and what swaps cost under load (15 minutes); JSON=file keeps rows and goes on from them
 	$(call say,"serving with and without learning")
 	@$(PY) -m benchmarks.online_swaps --markdown docs/figures-swaps.md --picture docs/images/learning.svg $(if $(JSON),--json $(JSON))
+
+bench-narrow-machines: $(BUILT) ## int8 against fp32 on every emulated machine, and how near the analytic estimate is
+	$(call say,"timing narrow networks on emulated machines")
+	@$(PY) -m benchmarks.narrow_machines --markdown docs/figures-narrow-machines.md
 
 bench-machines: $(BUILT) ## how well the shipped model predicts drawn machines it never saw
 	$(call say,"judging the shipped model on unseen machines")

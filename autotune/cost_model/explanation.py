@@ -133,7 +133,8 @@ def explain_cost(
         learned += _learned(model, analysed[-1], float(model.forecast(nest, table).cycles[0]))
     terms = [term for a in analysed for term in _terms(model, a)]
     done = sum(float(a.multiply_adds[0]) for a in analysed)
-    peak = spec.peak_macs_per_cycle
+    cells, taken = spec.matrix.rows * spec.matrix.cols, sum(map(_cell_cycles, analysed))
+    peak = spec.peak_macs_per_cycle * (done / taken if taken else 1.0)
     return Explanation(
         cost,
         _summed(terms),
@@ -145,7 +146,7 @@ def explain_cost(
         done,
         float(_needed_multiply_adds(prepared.group)),
         float(_needed_bytes(prepared.group)),
-        _array_use(analysed, done, spec.matrix.rows * spec.matrix.cols),
+        _array_use(analysed, taken, cells),
         fusion,
     )
 
@@ -197,12 +198,19 @@ def _summed(terms: list[Term]) -> tuple[Term, ...]:
     return tuple(sorted(summed.values(), key=lambda term: -abs(term.cycles)))
 
 
-def _array_use(analysed: list[Analysis], multiply_adds: float, cells: int) -> float:
-    """Return multiply-adds over those of a fully used array while it is busy; 0 without products
-    or an array."""
+def _cell_cycles(analysed: Analysis) -> float:
+    """Return the cycles of cells that products take, by the peak of what they multiply."""
+    if isinstance(analysed, ScratchpadAnalysis):
+        return float(analysed.cell_cycles[0])
+    return float(analysed.multiply_adds[0])
+
+
+def _array_use(analysed: list[Analysis], taken: float, cells: int) -> float:
+    """Return cycles taken of cells over those of a fully used array while it is busy; 0 without
+    products or an array."""
     arrays = [a for a in analysed if isinstance(a, ScratchpadAnalysis)]
     busy = sum(float((a.busy[Unit.MATRIX] * a.tiling.active_cores)[0]) for a in arrays)
-    return multiply_adds / (busy * cells) if busy else 0.0
+    return taken / (busy * cells) if busy else 0.0
 
 
 def _needed_multiply_adds(group: Group) -> int:

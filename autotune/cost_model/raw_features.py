@@ -60,6 +60,16 @@ class RawCounts:
         return self._work([s for s in self.nest.stages if s.contraction is not None], _products)
 
     @cached_property
+    def cell_cycles(self) -> Floats:
+        """Multiply-adds of all products over those of a cell per cycle; without a spec, one of each."""
+        spec, total = self.spec, self.ones * 0
+        for stage in self.nest.stages:
+            if stage.contraction is not None:
+                rate = 1 if spec is None else max(1, spec.matrix.macs_per_cell(stage.op.multiplied))
+                total = total + self._work([stage], _products) / rate
+        return total
+
+    @cached_property
     def vector_operations(self) -> Floats:
         """Scalar operations of all other stages, those that tiles repeat included."""
         others = [s for s in self.nest.stages if s.contraction is None and not s.view]
@@ -348,7 +358,7 @@ def _parts(of: RawCounts) -> tuple[Floats, Floats, Floats]:
         peak = float(spec.matrix.rows * spec.matrix.cols)
         lanes, bandwidth = float(spec.vector.lanes), spec.dram.bytes_per_cycle
     moved = of.loaded_bytes + of.stored_bytes
-    return of.multiply_adds / peak, of.vector_operations / lanes, moved / bandwidth
+    return of.cell_cycles / peak, of.vector_operations / lanes, moved / bandwidth
 
 
 def trivial_cycles(of: RawCounts) -> Floats:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from autotune.errors import ModelError
+from autotune.isa.formats import Format
 from autotune.isa.functions import BinaryFn, ElementwiseFn, ReduceFn, UnaryFn
 from autotune.operators.axes import CHANNELS_FIRST, CHANNELS_LAST, Axes
 
@@ -324,6 +325,11 @@ class Op:
         held = dict(self.attrs)
         a_zero, b_zero = held.get("a_zero"), held.get("b_zero")
         return (a_zero, b_zero) if isinstance(a_zero, int) and isinstance(b_zero, int) else None
+
+    @property
+    def multiplied(self) -> Format:
+        """Format of what a contraction multiplies; INT8 stands for UINT8 too."""
+        return Format.FP32 if self.zeros is None else Format.INT8
 
     @property
     def axes(self) -> Axes:

@@ -173,6 +173,7 @@ def _row(index: int, item: GroupResult, made: Mapping[str, int], spec: HardwareS
         schedule="" if item.schedule is None else describe(item.schedule),
         reads=tuple(sorted({made[x] for x in group.inputs if x in made})),
         multiply_adds=sum(_macs(op, item) for op in group.ops),
+        macs_per_cell=_macs_per_cell(item, spec),
         bound_cycles=0.0 if item.schedule is None else group_bound(item, spec),
         predicted_cycles=item.predicted_cycles,
         low_cycles=item.low_cycles,
@@ -182,6 +183,12 @@ def _row(index: int, item: GroupResult, made: Mapping[str, int], spec: HardwareS
         dram_bytes=item.dram_bytes,
         is_view=item.schedule is None,
     )
+
+
+def _macs_per_cell(item: GroupResult, spec: HardwareSpec) -> float:
+    macs = [(_macs(op, item), spec.matrix.macs_per_cell(op.multiplied)) for op in item.group.ops]
+    taken = sum(done / max(1, rate) for done, rate in macs)
+    return sum(done for done, _ in macs) / taken if taken else 1.0
 
 
 def _macs(op: Op, item: GroupResult) -> int:

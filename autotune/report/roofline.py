@@ -34,13 +34,14 @@ def roofline(groups: tuple[GroupRow, ...], spec: HardwareSpec, width: float) -> 
         log=True,
     )
     lowest = min([peak / 8, *(rate / 1.6 for _, _, rate in points)])
-    y = Axis(lowest, peak * 1.8, BOTTOM, TOP, log=True)
+    highest = max([1.0, *(row.macs_per_cell for row, _, _ in points)])
+    y = Axis(lowest, peak * highest * 1.8, BOTTOM, TOP, log=True)
     picture = Picture(width, HEIGHT, "Roofline of the groups of the found plan")
     picture.grid(x, y, "multiply-adds per byte of DRAM traffic", "multiply-adds per cycle")
     _roofs(picture, x, y, spec, ridge)
     total = sum(row.cycles for row in groups) or 1.0
     for row, intensity, rate in sorted(points, key=lambda point: -point[0].cycles):
-        limit = min(peak, intensity * spec.dram.bytes_per_cycle)
+        limit = min(peak * row.macs_per_cell, intensity * spec.dram.bytes_per_cycle)
         tip = (
             f"#{row.index} {row.title}\n{rate:.3g} multiply-adds per cycle, {rate / limit:.0%} of "
             f"its roof\n{intensity:.3g} multiply-adds per byte\n{row.cycles / total:.1%} of the time"
@@ -56,7 +57,8 @@ def roof_share(row: GroupRow, spec: HardwareSpec) -> float | None:
     """Return the rate of a group over that of its roof; None without multiply-adds or traffic."""
     if row.intensity is None or not row.cycles:
         return None
-    limit = min(float(spec.peak_macs_per_cycle), row.intensity * spec.dram.bytes_per_cycle)
+    peak = spec.peak_macs_per_cycle * row.macs_per_cell
+    limit = min(peak, row.intensity * spec.dram.bytes_per_cycle)
     return row.multiply_adds / row.cycles / limit
 
 

@@ -75,6 +75,8 @@ class GroupRow:
     apart_cycles: tuple[float, ...] = ()
     """Cycles of each operator as a program of its own, in the order of ``operators``; empty where one is
     not known."""
+    macs_per_cell: float = 1.0
+    """Multiply-adds of a cell of the array per cycle, a mean over the group's products."""
     apart_is_measured: bool = True
     """True if ``apart_cycles`` are measured: then the group's measured cycles compare with them, else its
     predicted ones."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -74,10 +74,17 @@ PORTS = (4, 4, 4, 4, 3, 2, 1)
 """Scratchpad ports, drawn with equal chances."""
 DISPATCH_CYCLES = (1, 1, 1, 0, 2, 4)
 """Cycles to dispatch an instruction, drawn with equal chances."""
+BF16_RATES = (0, 0, 1, 2)
+"""bf16 multiply-adds of a cell per cycle, drawn with equal chances."""
+INT8_RATES = (0, 0, 1, 2, 4)
+"""int8 multiply-adds of a cell per cycle, drawn with equal chances."""
 SQUARE = 0.6
 """Share of arrays with as many rows as columns."""
 OTHER_LAYOUT = 0.25
 """Share of machines that keep channels last."""
+
+_FORMATS = 1
+"""Seed of the narrow formats, beside a spec's own numbers."""
 
 MIN_CHANNEL, MAX_CHANNEL = 0.5, 1024.0
 """Least and most bytes per cycle of a DRAM channel, whatever the ridge point."""
@@ -101,7 +108,14 @@ def drawn_spec(seed: int, number: int) -> HardwareSpec:
     while True:
         spec = _candidate(rng, f"drawn-{seed}-{number}", matrix)
         if is_plausible(spec):
-            return spec
+            return _with_narrow_formats(spec, np.random.default_rng([seed, number, _FORMATS]))
+
+
+def _with_narrow_formats(spec: HardwareSpec, rng: Draw) -> HardwareSpec:
+    """Draw what the array multiplies beside fp32; random numbers of their own leave all else as it was."""
+    bf16, int8 = (rates[int(rng.integers(len(rates)))] for rates in (BF16_RATES, INT8_RATES))
+    matrix = replace(spec.matrix, bf16_macs_per_cell=bf16, int8_macs_per_cell=int8)
+    return replace(spec, matrix=matrix)
 
 
 def is_plausible(spec: HardwareSpec) -> bool:

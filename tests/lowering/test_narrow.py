@@ -29,9 +29,10 @@ from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec
 from tests.lowering.lowering_case import SPEC, lowered
+from tests.targets.machine_case import every_format
 
 NARROW = (DType.INT8, DType.UINT8)
-MACHINE = EmulatorTarget(replace(load_spec("server"), cores=2))
+MACHINE = EmulatorTarget(replace(every_format(load_spec("server")), cores=2))
 
 
 def whole(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:

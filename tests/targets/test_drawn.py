@@ -8,7 +8,15 @@ import pytest
 
 from autotune.measure.measurement import Measured
 from autotune.measure.runner import measure
-from autotune.targets.drawn import ALLOWED, RANGES, drawn_spec, drawn_specs, is_plausible
+from autotune.targets.drawn import (
+    ALLOWED,
+    BF16_RATES,
+    INT8_RATES,
+    RANGES,
+    drawn_spec,
+    drawn_specs,
+    is_plausible,
+)
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec, spec_names
 from autotune.targets.plausibility import CHECKS
@@ -31,6 +39,8 @@ def test_every_drawn_spec_is_plausible_and_every_choice_occurs() -> None:
     assert {spec.layout for spec in SPECS} == set(LAYOUTS)
     assert {spec.scratchpad.ports for spec in SPECS} == {1, 2, 3, 4}
     assert {spec.cores for spec in SPECS} == {1, 2, 4, 8}
+    assert {spec.matrix.bf16_macs_per_cell for spec in SPECS} == set(BF16_RATES)
+    assert {spec.matrix.int8_macs_per_cell for spec in SPECS} == set(INT8_RATES)
 
 
 def test_shipped_specs_lie_within_the_ranges() -> None:
@@ -48,6 +58,8 @@ def test_shipped_specs_lie_within_the_ranges() -> None:
             "row": spec.dram.row_bytes,
             "queue": spec.control.queue_depth,
         }
+        assert spec.matrix.bf16_macs_per_cell in BF16_RATES
+        assert spec.matrix.int8_macs_per_cell in INT8_RATES
         for name, value in numbers.items():
             assert RANGES[name].low <= value <= RANGES[name].high, (spec.name, name, value)
 

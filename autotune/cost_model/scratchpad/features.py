@@ -77,9 +77,9 @@ def of_spec(value: Callable[[HardwareSpec], float]) -> Term:
 
 
 def fold_use(a: ScratchpadAnalysis) -> Floats:
-    """Multiply-adds over those of a fully used array."""
+    """Multiply-adds over those of a fully used array, each format by its own."""
     peak = a.spec.matrix.rows * a.spec.matrix.cols * a.tiling.active_cores
-    return ratio(a.multiply_adds, a.busy[Unit.MATRIX] * peak)
+    return ratio(a.cell_cycles, a.busy[Unit.MATRIX] * peak)
 
 
 def zero_share(a: ScratchpadAnalysis) -> Floats:

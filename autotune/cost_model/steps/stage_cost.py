@@ -14,6 +14,7 @@ from autotune.cost_model.steps.product_rows import product_rows
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.cost_model.steps.vector_work import mask_work, pass_cycles, vector_work
 from autotune.fusion.nest import Stage
+from autotune.isa.formats import ELEMENT_BYTES, Format
 from autotune.operators.axis_map import Footprint
 from autotune.operators.contraction import channels_per_group
 from autotune.operators.op import Family
@@ -23,7 +24,7 @@ from autotune.targets.spec import HardwareSpec, MatrixSpec
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Of one run of a stage: busy cycles, instructions, multiply-adds, vector elements times their
-    cycles per pass, scratchpad elements read and written."""
+    cycles per pass, scratchpad words read and written."""
 
     cycles: Floats | float
     instructions: Extent
@@ -32,11 +33,15 @@ class Cost:
     touched: Floats | float
 
 
-def matrix_cycles(m: Extent, n: Extent, k: Extent, matrix: MatrixSpec) -> Extent:
+def matrix_cycles(
+    m: Extent, n: Extent, k: Extent, matrix: MatrixSpec, format: Format = Format.FP32
+) -> Extent:
     """One MATMUL: every fold streams what is not held past the array, skewed by rows + cols − 2;
     an operand that is held is shifted in first (Samajdar et al. 2018, SCALE-Sim,
-    arXiv:1811.02883, eq. 1)."""
+    arXiv:1811.02883, eq. 1). A cell takes several neighbours of the summed dimension at once where
+    the format allows it."""
     rows, cols = matrix.rows, matrix.cols
+    k = -(-k // max(1, matrix.macs_per_cell(format)))
     match matrix.dataflow:
         case "ws":
             folds, streamed = -(-k // rows) * -(-n // cols), m + rows
@@ -99,9 +104,10 @@ def _contraction(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec)
     else:
         m, repeats = product_rows(op, types, out)
         n, k = out[-1], piece
-    cycles = repeats * matrix_cycles(m, n, k, spec.matrix)
+    cycles = repeats * matrix_cycles(m, n, k, spec.matrix, op.multiplied)
     macs = np.asarray(repeats * m * n * k, dtype=np.float64)
     streamed = k * (-(-n // spec.matrix.cols) * m + -(-m // spec.matrix.rows) * n)
+    streamed = streamed * (op.multiplied.bytes / ELEMENT_BYTES)
     # every piece writes its results, all but the first read them to add to
     again = 2.0 - 1.0 / tiling.parts[tiling.k_dim(stage.contraction)]
     if stage.epilogue.residual is not None:

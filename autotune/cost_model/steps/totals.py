@@ -66,6 +66,33 @@ class Totals:
         return self.total(lambda s: s.effort.multiply_adds, Unit.MATRIX)
 
     @cached_property
+    def cell_cycles(self) -> Floats:
+        """Cycles of cells that all products take: multiply-adds over those of a cell per cycle."""
+
+        def cycles(step: Step) -> Floats | None:
+            done, rate = step.effort.multiply_adds, self._rate(step)
+            return done if done is None or rate == 1 else done / rate
+
+        return self.total(cycles, Unit.MATRIX)
+
+    def _rate(self, step: Step) -> int:
+        """Multiply-adds of a cell per cycle in a step's product."""
+        return max(1, self.spec.matrix.macs_per_cell(step.stage.op.multiplied))
+
+    @cached_property
+    def mac_energy(self) -> Floats:
+        """Femtojoules of all multiply-adds, by what they multiply."""
+
+        def energy(step: Step) -> Floats | None:
+            done, price = (
+                step.effort.multiply_adds,
+                self.spec.energy.mac_of(step.stage.op.multiplied),
+            )
+            return None if done is None else done * price
+
+        return self.total(energy, Unit.MATRIX)
+
+    @cached_property
     def lane_elements(self) -> Floats:
         """Elements that pass through vector lanes, times their cycles per pass."""
         return self.total(lambda s: s.effort.lane_elements, Unit.VECTOR)
@@ -105,7 +132,7 @@ class Totals:
         table = self.spec.energy
         scratchpad_bytes = self.total(lambda s: s.touched, *UNITS) * ELEMENT_BYTES
         return (
-            self.multiply_adds * table.mac_fj
+            self.mac_energy
             + self.lane_elements * table.vector_fj
             + scratchpad_bytes
             * (table.scratchpad_read_byte_fj + table.scratchpad_write_byte_fj)

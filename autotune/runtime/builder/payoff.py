@@ -56,7 +56,9 @@ def payoff_of(graph: Graph, group: Group, spec: HardwareSpec) -> Payoff:
 def _compute_seconds(graph: Graph, op: Op, spec: HardwareSpec) -> float:
     products = multiply_adds(op, graph)
     others = flops(op, graph) - 2 * products
-    cycles = products / spec.peak_macs_per_cycle + others / (spec.vector.lanes * spec.cores)
+    cycles = products / max(1, spec.peak_macs(op.multiplied)) + others / (
+        spec.vector.lanes * spec.cores
+    )
     return cycles / spec.clock_hz
 
 

@@ -76,7 +76,8 @@ def matrix_cycles(op: Op, group: Group, demand: Demand, matrix: MatrixSpec) -> f
     """Return the least cycles of the matrix unit for an operator, summed over cores."""
     if not runs_on_the_array(op, group):
         return 0.0
-    peak = matrix.rows * matrix.cols
+    packed = max(1, matrix.macs_per_cell(op.multiplied))
+    peak = matrix.rows * matrix.cols * packed
     types = group.type_of
     blocks = zero_blocks(op)
     if blocks is not None or not _is_regular(op, group, demand):
@@ -84,7 +85,7 @@ def matrix_cycles(op: Op, group: Group, demand: Demand, matrix: MatrixSpec) -> f
         depth = product_of(op, group, demand).depth
         share = 1.0 if blocks is None else nonzero_share(blocks, op, shape)
         return share * demand.elements(op.output) * depth / peak
-    return product_cycles(product_of(op, group, demand), matrix)
+    return product_cycles(product_of(op, group, demand), matrix, packed)
 
 
 def _is_regular(op: Op, group: Group, demand: Demand) -> bool:
@@ -99,15 +100,16 @@ def _is_regular(op: Op, group: Group, demand: Demand) -> bool:
     return bool(masks[-1].all()) and all(bool(mask.all()) for mask in masks[:-2])
 
 
-def product_cycles(product: Product, matrix: MatrixSpec) -> float:
-    """Return the least cycles of products however they are cut into instructions.
+def product_cycles(product: Product, matrix: MatrixSpec, packed: int = 1) -> float:
+    """Return the least cycles of products however they are cut into instructions, where a cell takes
+    ``packed`` neighbours of the sum at once.
 
     Every instruction takes ``folds`` times the streamed vectors and the skew (kernels/emulator/cost.h).
     The operand that is held covers a rectangle; its pieces make at least ``folds`` blocks for every
     element of the third dimension, and the skew counts at least once for each.
     """
     rows, cols, setup = matrix.rows, matrix.cols, matrix.setup_cycles
-    m, n, k = product.rows, product.columns, product.depth
+    m, n, k = product.rows, product.columns, product.depth / packed
     skew = rows + cols - 2
     match matrix.dataflow:
         case "ws":
@@ -115,11 +117,11 @@ def product_cycles(product: Product, matrix: MatrixSpec) -> float:
         case "is":
             cycles = _folds(k, rows, m, cols) * (n + rows + skew)
         case _:
-            cycles = _folds(m, rows, n, cols) * (k + skew)
+            cycles = _folds(m, rows, n, cols) * (math.ceil(k) + skew)
     return product.repeats * (setup + cycles)
 
 
-def _folds(down: int, rows: int, across: int, cols: int) -> float:
+def _folds(down: float, rows: int, across: int, cols: int) -> float:
     """Return the least blocks of ``rows`` × ``cols`` that pieces of a rectangle are cut into.
 
     Pieces are any products of sets: summing over one column, then over all, gives either factor.

@@ -14,7 +14,7 @@ from autotune.schedule.schedule import Schedule
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.protocol import Execution
 from autotune.targets.spec import HardwareSpec
-from autotune.tuner.machines.figures import COUNTED, PARTS, NetworkFigures
+from autotune.tuner.machines.figures import COUNTED, MACS, PARTS, NetworkFigures
 
 
 def confirm(
@@ -73,6 +73,7 @@ def _figures(
         part: sum(total[name] for name in busy) / max(1, total[has])
         for part, (busy, has) in PARTS.items()
     }
+    taken = sum(total[name] / max(1, spec.matrix.macs_per_cell(one)) for name, one in MACS.items())
     return NetworkFigures(
         network=graph.name,
         cycles=cycles,
@@ -82,6 +83,6 @@ def _figures(
         operators=len(graph.ops),
         groups=groups,
         predicted_cycles=predicted_cycles,
-        array_use=total["macs_useful"] / max(1, cycles * spec.peak_macs_per_cycle),
+        array_use=taken / max(1, cycles * spec.peak_macs_per_cycle),
         use=use,
     )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from autotune.isa.formats import Format
 from autotune.targets.settings import Value
 from autotune.targets.spec import HardwareSpec
 
@@ -18,7 +19,12 @@ PARTS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 """Parts of a machine that can be the bound of a network."""
 
-COUNTED = ("macs_useful", *dict.fromkeys(c for busy, has in PARTS.values() for c in (*busy, has)))
+MACS: Mapping[str, Format] = {
+    "macs_fp32": Format.FP32, "macs_bf16": Format.BF16, "macs_int8": Format.INT8,
+}  # fmt: skip
+"""Counters of multiply-adds by what they multiply."""
+
+COUNTED = (*MACS, *dict.fromkeys(c for busy, has in PARTS.values() for c in (*busy, has)))
 """Counters that figures are made of."""
 
 
@@ -27,7 +33,7 @@ class NetworkFigures:
     """One run of a network by a plan on a machine, as the emulator counts it.
 
     ``use`` is the busy share of each of ``PARTS``; ``array_use`` the useful multiply-adds over those of all
-    cells in all cycles. ``predicted_cycles`` are the cost model's.
+    cells in all cycles, each format by its peak. ``predicted_cycles`` are the cost model's.
     """
 
     network: str

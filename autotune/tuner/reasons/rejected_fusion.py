@@ -76,7 +76,7 @@ def causes(
 def _halo(model: CostModel, before: Sequence[Explanation], after: Explanation) -> Cause:
     more = after.multiply_adds - sum(part.multiply_adds for part in before)
     share = more / after.needed_multiply_adds if after.needed_multiply_adds else 0.0
-    peak = model.spec.peak_macs_per_cycle * (after.array_use or 1.0)
+    peak = after.ridge * model.spec.dram.bytes_per_cycle * (after.array_use or 1.0)
     return Cause(
         Constraint.HALO, more / peak,
         f"halo: {share:.0%} of the multiply-adds twice, where tiles overlap",
@@ -89,7 +89,7 @@ def _array_use(model: CostModel, before: Sequence[Explanation], after: Explanati
         return Cause(Constraint.ARRAY_USE, 0.0, "")
     work = sum(part.multiply_adds for part in used)
     apart = work / sum(part.multiply_adds / part.array_use for part in used)
-    peak = model.spec.peak_macs_per_cycle
+    peak = after.ridge * model.spec.dram.bytes_per_cycle
     return Cause(
         Constraint.ARRAY_USE, work / peak * (1 / after.array_use - 1 / apart),
         f"array use: {after.array_use:.0%} of the cells instead of {apart:.0%}, by smaller tiles",

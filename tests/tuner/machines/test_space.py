@@ -42,6 +42,30 @@ def test_the_table_and_its_arithmetic_agree_with_their_sources() -> None:
     assert len(TABLE.sources) >= 5
 
 
+def test_narrow_multiply_adds_beyond_those_of_the_fp32_multiplier_take_area() -> None:
+    def cell_um2(**rates: int) -> float:
+        settings = {f"matrix.{name}_macs_per_cell": rate for name, rate in rates.items()}
+        area = TABLE.core_mm2(with_settings(EDGE, settings))
+        plain = TABLE.core_mm2(
+            with_settings(EDGE, {f"matrix.{name}_macs_per_cell": 0 for name in rates})
+        )
+        return (area - plain) * 1e6 / (EDGE.matrix.rows * EDGE.matrix.cols)
+
+    assert cell_um2(bf16=2, int8=4) == 0
+    assert cell_um2(int8=16) == pytest.approx(12 * TABLE.int8_mac_um2)
+    assert cell_um2(bf16=3, int8=5) == pytest.approx(TABLE.bf16_mac_um2 + TABLE.int8_mac_um2)
+    assert pytest.approx(6351 / 16 + 278, rel=1e-3) == TABLE.int8_mac_um2
+    assert pytest.approx(4120 / 4) == TABLE.bf16_mac_um2
+
+
+def test_a_table_without_narrow_areas_is_complete(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    lines = DEFAULT.read_text("utf-8").splitlines()
+    kept = [line for line in lines if not line.startswith(("bf16_mac", "int8_mac"))]
+    file.write_text("\n".join(kept), "utf-8")
+    assert read_components(file).int8_mac_um2 == 0
+
+
 @pytest.mark.parametrize("name", spec_names())
 def test_area_is_the_sum_of_the_parts_and_grows_with_each(name: str) -> None:
     spec = load_spec(name)
