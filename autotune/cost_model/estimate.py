@@ -24,18 +24,19 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Everything predicted about ``n`` schedules, all [n]: cycles with their interval,
-    femtojoules, DRAM bytes."""
+    """Everything predicted about ``n`` schedules, all [n]: cycles with their interval, femtojoules, DRAM
+    bytes, and ``novelty``: the share of training programs that the model knew better (0 to 1; NaN: unknown)."""
 
     cycles: Floats
     low: Floats
     high: Floats
     energy_fj: Floats
     dram_bytes: Floats
+    novelty: Floats
 
     @property
     def columns(self) -> Floats:
-        """All five fields as rows [5, n]."""
+        """All fields that add up over nests, as rows [5, n]."""
         return np.stack([self.cycles, self.low, self.high, self.energy_fj, self.dram_bytes])
 
 

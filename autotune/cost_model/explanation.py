@@ -113,6 +113,11 @@ class Explanation(Displayed):
         if self.learned:
             most = ", ".join(f"{x.name} {x.cycles:+,.0f}" for x in self.learned[:_NAMED])
             yield f"learned: × {self.correction:.3f} of the analytic cycles, most by {most}"
+        if self.cost.is_novel:
+            yield (
+                f"novel: the model knew {self.cost.novelty:.0%} of its training programs better; measure "
+                "before you rely on it"
+            )
 
     def _card(self) -> Card:
         rows = [(term.name, f"{term.cycles:,.0f}", term.meaning) for term in self.terms]

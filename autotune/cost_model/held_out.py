@@ -20,12 +20,14 @@ from autotune.cost_model.metrics import (
     within,
     within_groups,
 )
+from autotune.cost_model.support import Support
 from autotune.cost_model.training import (
     COVERAGE,
     FOLDS,
     Ratios,
     boost_scale,
     conformal_quantile,
+    network_quantile,
     scale_of,
     train,
 )
@@ -64,7 +66,7 @@ class Misjudged:
 class HeldOut:
     """Predictions of every measurement [r] by trees of other folds: cycles, femtojoules, DRAM
     bytes; ``error`` is log(measured / predicted) cycles, ``scores`` its size over the predicted
-    size, ``low`` and ``high`` the interval in cycles."""
+    size, ``low`` and ``high`` the interval in cycles, ``support`` that of the trees for cycles (NaN without)."""
 
     cycles: Floats
     energy_fj: Floats
@@ -73,6 +75,7 @@ class HeldOut:
     scores: Floats
     low: Floats
     high: Floats
+    support: Floats
 
     def improves_on(self, simpler: HeldOut, data: Dataset) -> bool:
         """Return True if these predictions earn their place beside those of a simpler model.
@@ -148,7 +151,7 @@ def hold_out(
     Return predictions with trees for cycles, and those of the analytic formula with the prices that the
     other folds teach.
     """
-    guided, formula = np.ones((3, len(data))), np.ones((3, len(data)))
+    guided, formula = np.ones((4, len(data))), np.ones((4, len(data)))
 
     def learn(index: int) -> None:
         tested = fold == index
@@ -177,7 +180,7 @@ def hold_out_machines(
     other networks. Return the measurements whose folds are equal, one in ``FOLDS``, and predictions with
     trees for cycles and without.
     """
-    guided, formula = np.ones((3, len(data))), np.ones((3, len(data)))
+    guided, formula = np.ones((4, len(data))), np.ones((4, len(data)))
     tested = machine_fold == fold
 
     def learn(index: int) -> None:
@@ -190,18 +193,24 @@ def hold_out_machines(
 
     in_threads(learn, range(FOLDS))
     judged, folds = data.take(tested), fold[tested]
-    with_trees = _judged(judged, folds, guided[:, tested], seed)
-    return judged, with_trees, _judged(judged, folds, formula[:, tested], seed)
+    with_trees = _judged(judged, folds, guided[:, tested], seed, conformal_quantile)
+    without = _judged(judged, folds, formula[:, tested], seed, conformal_quantile)
+    return judged, with_trees, without
 
 
-def _judged(data: Dataset, fold: Ints, predicted: Floats, seed: int) -> HeldOut:
-    cycles, energy, dram = predicted
+def _judged(
+    data: Dataset,
+    fold: Ints,
+    predicted: Floats,
+    seed: int,
+    quantile: Callable[[Floats, float], float] | None = None,
+) -> HeldOut:
+    cycles, energy, dram, support = predicted
     error = np.log(data.cycles / cycles)
-    scale, factor = _calibrated(data, fold, error, seed)
+    scale, factor = _calibrated(data, fold, error, seed, quantile)
     spread = np.exp(factor * scale)
-    return HeldOut(
-        cycles, energy, dram, error, np.abs(error) / scale, cycles / spread, cycles * spread
-    )
+    scores = np.abs(error) / scale
+    return HeldOut(cycles, energy, dram, error, scores, cycles / spread, cycles * spread, support)
 
 
 def _applied(ratios: Ratios, data: Dataset, tested: npt.NDArray[np.bool_]) -> Floats:
@@ -217,12 +226,23 @@ def _applied(ratios: Ratios, data: Dataset, tested: npt.NDArray[np.bool_]) -> Fl
     energy = data.dynamic_fj[rows] + data.leak_fj[rows] * cycles
     energy = energy * np.exp(ratios.log_energy(x))
     dram = data.moved_bytes[rows] * np.exp(ratios.log_dram(x))
-    return np.stack([whole(cycles), whole(energy), whole(dram)])
+    forests = ratios.cycle_forests
+    support = np.full(int(tested.sum()), np.nan)
+    if forests:
+        support = Support(forests).of(data.x[data.main[tested]])
+    return np.stack([whole(cycles), whole(energy), whole(dram), support])
 
 
-def _calibrated(data: Dataset, fold: Ints, error: Floats, seed: int) -> tuple[Floats, Floats]:
+def _calibrated(
+    data: Dataset,
+    fold: Ints,
+    error: Floats,
+    seed: int,
+    quantile: Callable[[Floats, float], float] | None,
+) -> tuple[Floats, Floats]:
     """Predicted size of every error [r] and the conformal factor on it [r], both from other folds,
-    so that the coverage reported is one on unseen networks."""
+    so that the coverage reported is one on unseen networks. ``quantile`` of scores gives the factor (None: that
+    of networks)."""
     x = data.x[data.main]
     scale = np.ones(len(data))
     for index in range(FOLDS):
@@ -234,5 +254,9 @@ def _calibrated(data: Dataset, fold: Ints, error: Floats, seed: int) -> tuple[Fl
     for index in range(FOLDS):
         tested = fold == index
         if tested.any() and not tested.all():
-            factor[tested] = conformal_quantile(scores[~tested], COVERAGE)
+            if quantile is not None:
+                factor[tested] = quantile(scores[~tested], COVERAGE)
+            else:
+                others = data.networks[~tested]
+                factor[tested] = network_quantile(scores[~tested], others, COVERAGE)
     return scale, factor

@@ -9,6 +9,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,17 +17,20 @@ import numpy.typing as npt
 
 from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.cached.work_kinds import UNIT_COSTS
+from autotune.cost_model.cost import NOVEL
 from autotune.cost_model.dataset import Dataset, dataset, joined
 from autotune.cost_model.estimate import Estimate, Forecast, Prediction
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.model_file import is_shared, pack, unpack
 from autotune.cost_model.provenance import Provenance, feature_hash
+from autotune.cost_model.support import Support, novelty, percentiles
 from autotune.cost_model.training import (
     COVERAGE,
     Ratios,
     boost_scale,
     conformal_quantile,
     folds,
+    network_quantile,
     scale_of,
     train,
 )
@@ -51,14 +55,28 @@ WORST = 5
 """Groups that a training says it was worst at."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Learned:
     """The trained parts: trees for the ratios to the analytic costs, trees for the size of the
-    cycles' log error (None: 1 everywhere), and the conformal factor on it."""
+    cycles' log error (None: 1 everywhere), the conformal factor on it, and percentiles of the support of
+    held-out training rows (None: not known)."""
 
     ratios: Ratios
     scale: Forest | None
     factor: float
+    known_support: Floats | None = None
+
+    @cached_property
+    def support(self) -> Support | None:
+        """Support of rows by the trees for cycles, else by those for their error; None without any."""
+        forests = self.ratios.cycle_forests or (() if self.scale is None else (self.scale,))
+        return Support(forests) if forests else None
+
+    def novelty(self, x: Floats) -> Floats:
+        """Share [n] of training rows with more support than rows [n, F]; NaN where it is not known."""
+        if self.known_support is None or self.support is None:
+            return np.full(len(x), np.nan)
+        return novelty(self.support.of(x), self.known_support)
 
 
 class CostModel:
@@ -134,7 +152,8 @@ class CostModel:
             contenders.insert(1, (as_it_is(data, fold, seed, start), Ratios.untrained(start)))
         held, ratios = _chosen(contenders, data)
         scale = boost_scale(data.x[data.main], held.error, seed)
-        learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
+        factor = network_quantile(held.scores, data.networks, COVERAGE)
+        learned = _learned(ratios, scale, factor, held, data)
         metrics = held.metrics(data) | formula.as_baseline(data)
         origin = _provenance(data, seed, base)
         return cls(spec, learned, metrics, held.misjudged(data, WORST), provenance=origin)
@@ -172,7 +191,9 @@ class CostModel:
         contenders = [(formula, ratios.as_formula()), (guided, ratios)]
         held, ratios = _chosen(contenders, judged)
         scale = boost_scale(judged.x[judged.main], held.error, seed)
-        learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
+        # machines differ more than networks: rows of many held 89 % on unseen ones, networks 94 %
+        factor = conformal_quantile(held.scores, COVERAGE)
+        learned = _learned(ratios, scale, factor, held, judged)
         metrics = held.metrics(judged) | {"machines": float(len(parts))}
         spec, worst = parts[0].spec, held.misjudged(judged, WORST)
         origin = _provenance(data, seed)
@@ -207,12 +228,7 @@ class CostModel:
     @property
     def cycle_forests(self) -> tuple[Forest, ...]:
         """Trees whose predictions add up to the log of cycles over analytic ones; none for a formula."""
-        ratios: Ratios | None = self._learned.ratios
-        forests: list[Forest] = []
-        while ratios is not None:
-            forests += [] if ratios.cycles is None else [ratios.cycles]
-            ratios = ratios.base
-        return tuple(forests)
+        return self._learned.ratios.cycle_forests
 
     @property
     def unit_costs(self) -> Floats:
@@ -251,7 +267,8 @@ class CostModel:
         scale = 1.0 if learned.scale is None else scale_of(learned.scale, forecast.x)
         spread = np.exp(learned.factor * scale) * np.ones(len(cycles))
         dram = forecast.moved_bytes * np.exp(learned.ratios.log_dram(forecast.x))
-        return Estimate(cycles, cycles / spread, cycles * spread, self.energy(forecast), dram)
+        energy, new = self.energy(forecast), learned.novelty(forecast.x)
+        return Estimate(cycles, cycles / spread, cycles * spread, energy, dram, new)
 
     def rough(self, nest: Nest, table: ScheduleTable) -> Floats:
         """Return a cheap score [n] to pre-filter schedules; only its ranking is meaningful."""
@@ -270,6 +287,20 @@ class CostModel:
             float(self.predict_nest(nest, ScheduleTable.of(nest, [part])).cycles[0])
             for nest, part in zip(nests, schedule.nests, strict=True)
         )
+
+    def caution(self, group: Group, schedule: Schedule) -> float:
+        """Return the factor on a candidate's cost that covers what the model does not know: for a novel one the
+        upper end of its interval over its prediction, else 1. Raises ``ScheduleError`` as ``predict`` does."""
+        nests = nests_of(group)
+        if len(schedule.nests) != len(nests):
+            raise ScheduleError(f"schedule has {len(schedule.nests)} nests, the group {len(nests)}")
+        cycles = high = 0.0
+        is_novel = False
+        for nest, part in zip(nests, schedule.nests, strict=True):
+            found = self.estimate(nest, ScheduleTable.of(nest, [part]))
+            cycles, high = cycles + float(found.cycles[0]), high + float(found.high[0])
+            is_novel |= bool(found.novelty[0] >= NOVEL)
+        return high / cycles if is_novel else 1.0
 
     @property
     def trees(self) -> dict[str, Forest]:
@@ -299,6 +330,7 @@ class CostModel:
             ratios.unit_costs.tolist(),
             self.is_shared,
             self.provenance,
+            self._learned.known_support,
         )
 
     @classmethod
@@ -312,7 +344,7 @@ class CostModel:
         is_refined = any(name.startswith("base ") for name in trees)
         base = _ratios(trees, "base ", costs, None) if is_refined else None
         ratios = _ratios(trees, "", costs, base)
-        learned = Learned(ratios, trees.get("scale"), file.factor)
+        learned = Learned(ratios, trees.get("scale"), file.factor, file.support)
         return cls(
             spec,
             learned,
@@ -321,6 +353,12 @@ class CostModel:
             verifier=verifier,
             provenance=file.provenance,
         )
+
+
+def _learned(ratios: Ratios, scale: Forest, factor: float, held: HeldOut, data: Dataset) -> Learned:
+    """Return the trained parts, with supports calibrated by held-out predictions."""
+    support = held.support if ratios.cycle_forests else Support((scale,)).of(data.x[data.main])
+    return Learned(ratios, scale, factor, percentiles(support))
 
 
 def _provenance(data: Dataset, seed: int, base: CostModel | None = None) -> Provenance:

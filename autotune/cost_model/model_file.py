@@ -11,11 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.provenance import Provenance
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec
+
+Floats = npt.NDArray[np.float64]
 
 MAGIC = b"autotune-hpm\n"
 FORMAT_VERSION = 3
@@ -30,9 +35,10 @@ def pack(
     unit_costs: Sequence[float] = (),
     shared: bool = False,
     provenance: Provenance | None = None,
+    support: Floats | None = None,
 ) -> bytes:
     """Header length, header, ``parts`` one after the other. A shared model is for every machine with the
-    spec's kind of memory."""
+    spec's kind of memory; ``support`` are percentiles of its training set."""
     body = b"".join(parts.values())
     header = json.dumps(
         {
@@ -45,6 +51,7 @@ def pack(
             "metrics": dict(metrics),
             "prices": list(unit_costs),
             "trained_on": None if provenance is None else provenance.plain(),
+            "support": None if support is None else support.tolist(),
             "parts": {name: len(raw) for name, raw in parts.items()},
             "sha256": hashlib.sha256(body).hexdigest(),
         }
@@ -54,14 +61,15 @@ def pack(
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """The content of a file: parts by name, conformal factor, metrics, unit costs, and what it was trained
-    on (None in files of before that was kept)."""
+    """The content of a file: parts by name, conformal factor, metrics, unit costs, what it was trained on,
+    and percentiles of its support (both None in files of before they were kept)."""
 
     parts: dict[str, bytes]
     factor: float
     metrics: dict[str, float]
     unit_costs: list[float]
     provenance: Provenance | None
+    support: Floats | None
 
 
 def unpack(blob: bytes, spec: HardwareSpec) -> Unpacked:
@@ -96,8 +104,14 @@ def unpack(blob: bytes, spec: HardwareSpec) -> Unpacked:
         parts[name] = body[start : start + length]
         start += length
     unit_costs = [float(cost) for cost in header["prices"]]
+    known = header.get("support")
     return Unpacked(
-        parts, float(header["factor"]), dict(header["metrics"]), unit_costs, _provenance(header)
+        parts,
+        float(header["factor"]),
+        dict(header["metrics"]),
+        unit_costs,
+        _provenance(header),
+        None if known is None else np.array(known, dtype=np.float64),
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.cost import Cost, Costs
+from autotune.cost_model.estimate import Estimate
 from autotune.cost_model.model import CostModel
 from autotune.errors import ScheduleError
 from autotune.fusion.analysis import analyse
@@ -96,22 +97,23 @@ class PreparedGroup:
     @cached_property
     def best(self) -> Cost | Rejection:
         """The schedule of the fewest cycles, or the reason why none is legal."""
-        parts, total = [], np.zeros(5)
+        parts, total = [], np.zeros(6)
+        total[5] = np.nan
         for nest in self.nests:
             found = self._best_of(nest)
             if found is None:
                 size = self._model.spec.scratchpad.size_bytes
                 return Rejection(f"no tile fits {size} bytes; fuse less")
             parts.append(found[0])
-            total += found[1]
+            total[:5] += found[1].columns[:, 0]
+            total[5] = np.fmax(total[5], found[1].novelty[0])
         return Cost(Schedule(tuple(parts)), *total.tolist())
 
     def _enumerate(self, nest: Nest, limit: int) -> ScheduleTable:
         return enumerate_on(nest, self._model.spec, limit, np.random.default_rng(0))
 
-    def _best_of(self, nest: Nest) -> tuple[NestSchedule, Floats] | None:
-        """Return the best schedule of a nest with its columns [5]: enumerated, then its
-        neighbours."""
+    def _best_of(self, nest: Nest) -> tuple[NestSchedule, Estimate] | None:
+        """Return the best schedule of a nest with its estimate: enumerated, then its neighbours."""
         table = self._enumerate(nest, ENUMERATED)
         if not len(table):
             return None
@@ -124,8 +126,7 @@ class PreparedGroup:
                 break
             table, forecast = table.then(near), forecast.then(self._model.forecast(nest, near))
         best = np.array([np.argmin(forecast.cycles)])
-        columns = self._model.completed(forecast.take(best)).columns
-        return table.row(int(best[0])), columns[:, 0]
+        return table.row(int(best[0])), self._model.completed(forecast.take(best))
 
     def _neighbours(self, nest: Nest, table: ScheduleTable) -> ScheduleTable:
         spec = self._model.spec
@@ -140,10 +141,14 @@ class PreparedGroup:
         )
 
     def _predicted(self, tables: list[ScheduleTable], count: int) -> Floats:
-        total = np.zeros((5, count))
+        """Return the fields of ``Costs`` as rows [6, count]: costs add up over nests, the largest novelty counts."""
+        total = np.zeros((6, count))
+        total[5] = np.nan
         for nest, table in zip(self.nests, tables, strict=True):
             if count:
-                total += self._model.estimate(nest, table).columns
+                found = self._model.estimate(nest, table)
+                total[:5] += found.columns
+                total[5] = np.fmax(total[5], found.novelty)
         return total
 
     def _refuse(self, tables: list[ScheduleTable], index: int) -> None:

@@ -14,6 +14,10 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 FOLDS = 5
+GENERATED = "workload:"
+"""How the networks of generated graphs begin (``datasets.workloads``)."""
+FEWEST_NETWORKS = 20
+"""Networks from which on they calibrate intervals: nine could hold 90 % of a tenth by their worst score alone."""
 COVERAGE = 0.9
 """Share of measurements that intervals are calibrated to hold."""
 MIN_SCALE = 0.002
@@ -100,6 +104,12 @@ class Ratios:
         return evaluate(self.dram, x) + (0.0 if self.base is None else self.base.log_dram(x))
 
     @property
+    def cycle_forests(self) -> tuple[Forest, ...]:
+        """Trees whose predictions add up to ``log_cycles``; none for a formula."""
+        own = () if self.cycles is None else (self.cycles,)
+        return own if self.base is None else (*own, *self.base.cycle_forests)
+
+    @property
     def is_formula(self) -> bool:
         """True if no trees correct the analytic cycles."""
         return self.cycles is None and (self.base is None or self.base.is_formula)
@@ -183,6 +193,27 @@ def boost_scale(x: Floats, error: Floats, seed: int) -> Forest:
     """Trees that predict log |log error|: where the model is sure and where it is not."""
     target = np.log(np.maximum(np.abs(error), MIN_SCALE))
     return boost(x, target, np.ones(len(target)), seed, SCALE)
+
+
+def network_quantile(scores: Floats, networks: npt.NDArray[np.str_], share: float) -> float:
+    """Return the score that covers ``share`` of the rows of a new network.
+
+    Rows of one network err alike, so that networks are what is exchangeable: each counts as one, and the new
+    one as another whose scores are infinite (Dunn, Wasserman and Ramdas 2023, *Distribution-free prediction
+    sets for two-layer hierarchical models*, JASA 118; Lee, Barber and Willett 2023). Generated graphs are no
+    sample of networks: they count only where there are fewer than ``FEWEST_NETWORKS`` others. With fewer of
+    both, rows count.
+    """
+    real = np.array([not name.startswith(GENERATED) for name in networks.tolist()], dtype=bool)
+    if len(np.unique(networks[real])) >= FEWEST_NETWORKS:
+        scores, networks = scores[real], networks[real]
+    elif len(np.unique(networks)) < FEWEST_NETWORKS:
+        return conformal_quantile(scores, share)
+    _, inverse, counts = np.unique(networks, return_inverse=True, return_counts=True)
+    order = np.argsort(scores, kind="stable")
+    covered = np.cumsum((1.0 / counts[inverse])[order]) / (len(counts) + 1)
+    at = int(np.searchsorted(covered, share - 1e-12))
+    return float(scores[order[min(at, len(scores) - 1)]])
 
 
 def conformal_quantile(scores: Floats, share: float) -> float:

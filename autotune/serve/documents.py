@@ -95,6 +95,9 @@ class CostDocument(BaseModel):
     seconds: float
     energy_fj: float
     dram_bytes: float
+    novelty: float | None = Field(
+        description="Share of training programs that the model knew better; null where unknown."
+    )
     schedule: str
 
 

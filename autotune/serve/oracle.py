@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,12 +106,14 @@ class Oracle:
             rows = []
         if len(rows) == len(items):
             costs = prepared.predict_batch(np.stack(rows))
-            figures = zip(costs.cycles.tolist(), costs.low_cycles.tolist(), costs.high_cycles.tolist(), costs.energy_fj.tolist(), costs.dram_bytes.tolist(), strict=True)  # fmt: skip
-            for text, (cycles, low, high, energy, moved) in zip(schedules, figures, strict=True):
+            figures = zip(costs.cycles.tolist(), costs.low_cycles.tolist(), costs.high_cycles.tolist(), costs.energy_fj.tolist(), costs.dram_bytes.tolist(), costs.novelty.tolist(), strict=True)  # fmt: skip
+            for text, (cycles, low, high, energy, moved, novelty) in zip(
+                schedules, figures, strict=True
+            ):
                 seconds = cycles / predictor.spec.clock_hz
                 yield CostDocument(
                     cycles=cycles, low_cycles=low, high_cycles=high, seconds=seconds, energy_fj=energy,
-                    dram_bytes=moved, schedule=text,
+                    dram_bytes=moved, novelty=novelty_of(novelty), schedule=text,
                 )  # fmt: skip
             return
         for item in items:
@@ -173,6 +176,11 @@ def _alike(items: Sequence[BatchItem]) -> list[list[int]]:
     return list(found.values())
 
 
+def novelty_of(novelty: float) -> float | None:
+    """Return a novelty as JSON has it: None where it is not known."""
+    return None if math.isnan(novelty) else novelty
+
+
 def cost_document(cost: Cost, clock_hz: float) -> CostDocument:
     """Return a cost as answers have it."""
     return CostDocument(
@@ -182,5 +190,6 @@ def cost_document(cost: Cost, clock_hz: float) -> CostDocument:
         seconds=cost.cycles / clock_hz,
         energy_fj=cost.energy_fj,
         dram_bytes=cost.dram_bytes,
+        novelty=novelty_of(cost.novelty),
         schedule=cost.schedule.to_json(),
     )

@@ -13,6 +13,7 @@ import numpy as np
 
 from autotune.errors import StoreError
 from autotune.store.contents import BATCH, ModelRow, ProfileRow, StoreContents
+from autotune.store.data_card import CARD, data_card
 from autotune.store.record_columns import RecordColumns, read_columns, read_texts
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
@@ -34,7 +35,8 @@ _TEXTS = {"group_json": "group_digest", "counter_names": "counters_digest"}
 
 
 def write_folder(store: Store, folder: Path, profile_ids: Sequence[str]) -> int:
-    """Write the contents of a store that concern some machines; return the number of measurements.
+    """Write the contents of a store that concern some machines, with a data card; return the number of
+    measurements.
 
     Raises ``StoreError`` without pyarrow, and for a folder that cannot be written.
     """
@@ -48,6 +50,7 @@ def write_folder(store: Store, folder: Path, profile_ids: Sequence[str]) -> int:
         part = folder / f"{RECORDS}.part"
         count = _write_records(pq, part, store, profile_ids)
         part.replace(folder / RECORDS)
+        (folder / CARD).write_text(data_card(store, profile_ids), "utf-8")
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written: {error}; give another folder") from None
     return count

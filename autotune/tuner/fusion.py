@@ -21,6 +21,7 @@ from autotune.targets.protocol import Target
 from autotune.tuner.bound.bound import has_bound, network_bound
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.carried import Carried
+from autotune.tuner.caution import CautiousCosts
 from autotune.tuner.choice import Choice
 from autotune.tuner.exact.certificate import Certificate
 from autotune.tuner.exact.prover import Prover
@@ -273,9 +274,11 @@ class _Search:
     def _best(
         self, state: SearchState, tried: Sequence[Partition], baselines: Sequence[Partition]
     ) -> Partition:
-        """Return the cheapest plan: by measurements alone, or by the model where nothing is measured."""
+        """Return the cheapest plan: by measurements alone, or by the model where nothing is measured, and then
+        with novel groups at their worst."""
         if not self.options.measure:
-            return min((*state.plans, *tried), key=self.problem.legal_cost)
+            cautious = FusionProblem(self.problem.graph, CautiousCosts(self.costs))
+            return min((*state.plans, *tried), key=cautious.legal_cost)
         measured = state.measured
         covered = [p for p in (*state.plans, *tried) if measured.cost(p) is not None]
         if not covered:

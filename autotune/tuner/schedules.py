@@ -94,6 +94,7 @@ class GroupCosts:
         self._ranked: dict[str, Ranked] = {}
         self._scored: dict[str, dict[str, tuple[ScoredSchedule, ...]]] = {}
         self._deep: set[str] = set()
+        self._cautions: dict[tuple[str, Schedule], float] = {}
 
     @property
     def model(self) -> CostModel:
@@ -105,6 +106,7 @@ class GroupCosts:
         self._ranking = replace(self._ranking, model=model)
         self._ranked.clear()
         self._scored.clear()
+        self._cautions.clear()
 
     def observe(self, records: Iterable[Record]) -> None:
         """Take in measurements; they override predictions."""
@@ -172,6 +174,17 @@ class GroupCosts:
     def predict(self, group: Group, schedule: Schedule) -> ScoredSchedule:
         """Predict a legal schedule of a group."""
         return _rows(self._ranking.predict(self.representative(group), [schedule]))[0]
+
+    def caution(self, group: Group, scored: ScoredSchedule) -> float:
+        """Return the factor on a schedule's cost that covers what the model does not know (``CostModel.caution``);
+        1 for a measured one."""
+        if scored.record is not None:
+            return 1.0
+        alike = self.representative(group)
+        key = (alike.key, scored.schedule)
+        if key not in self._cautions:
+            self._cautions[key] = self.model.caution(alike, scored.schedule)
+        return self._cautions[key]
 
     def cost(self, group: Group) -> float | None:
         """Return cycles or femtojoules of the group's best schedule: 0 for views, None if none is legal."""

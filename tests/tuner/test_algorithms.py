@@ -39,7 +39,11 @@ class Untrained:
 
     def completed(self, forecast: Forecast) -> Estimate:
         """Cycles in place of everything."""
-        return Estimate(*(forecast.cycles,) * 5)
+        return Estimate(*(forecast.cycles,) * 6)
+
+    def caution(self, group: Group, schedule: Schedule) -> float:
+        """None: an estimate knows nothing of novelty."""
+        return 1.0
 
     def rough(self, nest: Nest, table: ScheduleTable) -> Floats:
         """The order in which schedules are looked at."""

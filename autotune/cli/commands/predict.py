@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -162,10 +163,12 @@ def _predict_group(predictor: Predictor, group: Group) -> dict[str, Any]:
         "kinds": [op.kind.value for op in group.ops],
     }
     if group.is_view:
-        return row | {"cycles": 0.0, "low": 0.0, "high": 0.0, "limited_by": "", "reasons": []}
+        nothing = {"cycles": 0.0, "low": 0.0, "high": 0.0, "novelty": None}
+        return row | nothing | {"limited_by": "", "reasons": []}
     found = predictor.explain(group)
     cost, why = found.cost, {"limited_by": found.bottleneck, "reasons": list(found.reasons)}
-    return row | {"cycles": cost.cycles, "low": cost.low_cycles, "high": cost.high_cycles} | why
+    row |= {"cycles": cost.cycles, "low": cost.low_cycles, "high": cost.high_cycles}
+    return row | {"novelty": None if isnan(cost.novelty) else cost.novelty} | why
 
 
 def _total(rows: list[dict[str, Any]]) -> float:
@@ -176,14 +179,26 @@ def _print_rows(title: str, rows_by_partition: Rows) -> None:
     for name, rows in rows_by_partition.items():
         print_table(
             f"{title}, {name}: {_total(rows):,.0f} cycles predicted",
-            ("group", "cycles", "low", "high", "limited by"),
+            ("group", "cycles", "low", "high", "novelty", "limited by"),
             [
                 (
                     group_label(row["kinds"], row["operators"]),
                     *(f"{row[column]:,.0f}" for column in ("cycles", "low", "high")),
+                    "–" if row["novelty"] is None else f"{row['novelty']:.0%}",
                     row["limited_by"],
                 )
                 for row in rows
             ],
         )
-    say("intervals hold 90 % of measurements")
+    say(_caution(rows_by_partition["greedy"]))
+
+
+def _caution(rows: list[dict[str, Any]]) -> str:
+    """Return what to know about the groups of greedy fusion: the share of what they hold, and novel ones."""
+    from autotune.cost_model.cost import NOVEL
+
+    novel = sum(row["novelty"] is not None and row["novelty"] >= NOVEL for row in rows)
+    text = "intervals hold 90 % of measurements; novelty is the share of training programs known better"
+    if not novel:
+        return text
+    return f"{text}. {novel} of {len(rows)} greedy groups are novel: 'autotune calibrate' measures"

@@ -90,8 +90,9 @@ class ModelLearning:
         return self.objective.unit
 
     def price(self, model: CostModel, group: Group, schedule: Schedule) -> float:
-        """Predicted cost of a group by the objective."""
-        cycles = model.predict(group, schedule)
+        """Predicted cost of a group by the objective; of a novel one the worst in its interval, so that a swap
+        rests on no prediction that the model has no training for."""
+        cycles = model.predict(group, schedule) * model.caution(group, schedule)
         if not self.objective.weighs_energy:
             return cycles
         energy = sum(

@@ -39,7 +39,8 @@ class ActiveMeasurement:
         """Return the ``count`` unmeasured schedules that could gain most.
 
         The gain is the group's cost minus the least in the prediction's interval, times the group's
-        occurrences in a plan. Groups without any measurement come first.
+        occurrences in a plan. Groups without any measurement come first, novel ones at the upper end of
+        their interval: what the model does not know is measured and not trusted.
         """
         times: Counter[str] = Counter()
         groups: dict[str, Group] = {}
@@ -69,7 +70,11 @@ class ActiveMeasurement:
             if not self.state.evaluator.has_measured(group, s)
         ]
         if cost is None:
-            return [(1.0, times * s.cost(objective), (group, s)) for s in unmeasured[:1]]
+            caution = self.state.costs.caution
+            return [
+                (1.0, times * s.cost(objective) * caution(group, s), (group, s))
+                for s in unmeasured[:1]
+            ]
         likely = sorted(unmeasured, key=lambda s: s.cost(objective))[:DEPTH]
         gains = ((times * (cost - s.optimistic(objective)), s) for s in likely)
         return [(0.0, gain, (group, s)) for gain, s in gains if gain > 0]
