@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autotune.errors import InputError, ProgramError
+from autotune.isa.formats import FLOAT32_ONLY, Formats
 from autotune.isa.program import Program
 from autotune.targets.physical import PhysicalSpec
 from autotune.targets.protocol import Array, Execution, Parameters, Target
@@ -20,6 +21,15 @@ CLOCK_HZ = 1e9
 """Clock of a device set: its cycles are nanoseconds, whatever its devices count."""
 TIME_LIMIT_SECONDS = 60.0
 """Time by this machine's clock after which a group counts as hanging, unless told."""
+
+
+class DevicesSpec(HardwareSpec):
+    """Spec of several devices together."""
+
+    @property
+    def formats(self) -> Formats:
+        """float32 alone: devices that do not have the same formats exchange tensors."""
+        return FLOAT32_ONLY
 
 
 @dataclass(frozen=True)
@@ -71,8 +81,10 @@ class DeviceSet:
 
         Nothing is lowered for it: its other numbers are those of the first device.
         """
+        first = self.devices[0].spec
+        own = {row.name: getattr(first, row.name) for row in fields(HardwareSpec)}
         return replace(
-            self.devices[0].spec,
+            DevicesSpec(**own),
             name=self.name,
             description=f"{len(self.devices)} devices",
             clock_hz=CLOCK_HZ,

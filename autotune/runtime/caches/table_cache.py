@@ -37,6 +37,7 @@ from autotune.runtime.execution.program_table import (
     ViewStep,
 )
 from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.targets.native.binding.narrow_packing import NarrowPacked
 from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.cpu.host import available, host_isa
 from autotune.targets.native.linking.linking import CodeGone, KeptCode, Linkable, Tables
@@ -63,7 +64,7 @@ TYPES: tuple[type, ...] = (
         NestSchedule,
     ),
     *(Program, Instruction, DramTensor, Role, Format, Opcode, Part, Window),
-    *(Linkable, Tables, KeptCode, Packed),
+    *(Linkable, Tables, KeptCode, Packed, NarrowPacked),
 )
 """Types of a draft's objects, besides numbers, texts and containers."""
 

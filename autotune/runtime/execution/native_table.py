@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from autotune.graph.graph import Graph
+from autotune.isa.formats import Format
 from autotune.runtime.execution.program_table import (
     GroupStep,
     ProgramTable,
@@ -127,4 +128,5 @@ def _network(
         tuple(graph.outputs),
         {x: graph.shape(x) for x in (*graph.inputs, *graph.outputs)},
         windows,
+        {x: kind.storage for x, kind in graph.types.items() if kind.storage is not Format.FP32},
     )

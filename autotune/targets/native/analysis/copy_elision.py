@@ -8,7 +8,7 @@ for any program that the verifier accepts, or are not done: what is not proven i
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from autotune.isa.formats import Format
@@ -30,6 +30,7 @@ STRIDED = frozenset(
         Opcode.REDUCE,
         Opcode.TRANSFORM,
         Opcode.LOOKUP,
+        Opcode.CONVERT,
     )
 )
 """Opcodes whose micro-kernels take operands anywhere in memory."""
@@ -113,10 +114,19 @@ class Reads:
 
 
 NO_READS = Reads()
+Converts = Callable[[Touch, Role], bool]
+"""Whether an instruction's kernel converts an operand between fp32 and the format of its tensor."""
+STORED = (Format.FP32, Format.INT8, Format.UINT8)
+"""Formats of tensors that kernels convert to and from fp32."""
 
 
-def residence(program: Program, stream: tuple[Leaf, ...]) -> Residence:
-    """Decide for every operand of a stream."""
+def _never(touch: Touch, role: Role) -> bool:
+    return False
+
+
+def residence(program: Program, stream: tuple[Leaf, ...], converts: Converts = _never) -> Residence:
+    """Decide for every operand of a stream. A LOAD or STORE that converts is left out only where all
+    that it serves does so itself."""
     touches = [touch for leaf in stream for touch in touches_of(leaf)]
     transfers = [
         Rectangle.of(touch.leaf, touch, program.tensors)
@@ -125,7 +135,8 @@ def residence(program: Program, stream: tuple[Leaf, ...]) -> Residence:
     ]
     movable = frozenset(r.leaf.place for r in transfers if _movable(program, r))
     filled = {r.leaf.place: _fillings(r, touches) for r in transfers}
-    buffers = _Buffers(touches, filled, movable)
+    roles = tuple(tensor.role for tensor in program.tensors)
+    buffers = _Buffers(touches, filled, movable, roles, converts)
     found = Residence()
     for rectangle in transfers:
         if rectangle.leaf.place not in movable:
@@ -145,11 +156,14 @@ def residence(program: Program, stream: tuple[Leaf, ...]) -> Residence:
 
 
 def _movable(program: Program, rectangle: Rectangle) -> bool:
-    """Whether a transfer neither pads, clips nor converts, and reads what no one writes."""
+    """Whether a transfer neither pads nor clips, reads what no one writes, and converts, if at all,
+    between fp32 and a narrow format."""
     leaf, tensor = rectangle.leaf, program.tensors[rectangle.tensor]
     if leaf.opcode is Opcode.GATHER or not rectangle.inside:
         return False
-    if tensor.format is not Format.FP32 or leaf.instruction.get("format") != Format.FP32:
+    if rectangle.converts and not (
+        rectangle.buffer.format is Format.FP32 and tensor.format in STORED
+    ):
         return False
     return (leaf.opcode is Opcode.STORE) == (tensor.role is Role.OUTPUT)
 
@@ -184,6 +198,8 @@ class _Buffers:
     touches: list[Touch]
     filled: dict[int, tuple[_Filling, ...]]
     movable: frozenset[int]
+    roles: tuple[Role, ...]
+    converts: Converts
 
     def read_in_place(self, rectangle: Rectangle) -> Operands | None:
         """The readers of a LOAD's buffer in its tensor; None if one of them cannot."""
@@ -236,11 +252,18 @@ class _Buffers:
 
     def _located(self, rectangle: Rectangle, own: list[Touch]) -> Operands | None:
         found: Operands = {}
+        loads = rectangle.leaf.opcode is Opcode.LOAD
+        if rectangle.converts and not loads and not all(t.written for t in own):
+            return None  # they would read what was rounded
         for touch in own:
-            leaf, loads = touch.leaf, rectangle.leaf.opcode is Opcode.LOAD
-            anywhere = leaf.opcode in STRIDED or (
-                loads and leaf.opcode is Opcode.STORE and leaf.place in self.movable
-            )
+            leaf = touch.leaf
+            if rectangle.converts:
+                role = self.roles[rectangle.tensor]
+                anywhere = touch.format is Format.FP32 and self.converts(touch, role)
+            else:
+                anywhere = leaf.opcode in STRIDED or (
+                    loads and leaf.opcode is Opcode.STORE and leaf.place in self.movable
+                )
             place = rectangle.locate(touch) if anywhere else None
             if place is None:
                 return None

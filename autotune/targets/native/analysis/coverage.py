@@ -32,7 +32,7 @@ def covers(writer: Touch, path: tuple[Block, ...], read: Touch) -> bool:
     """Whether in one trip of the loops of ``path`` a writer in them writes every word that ``read``
     may touch in the same trip."""
     depth = len(path)
-    if not begins_anew(writer, depth):
+    if not begins_anew(writer, depth) or writer.element_bytes != read.element_bytes:
         return False
     if writer.alternation != read.alternation or (
         writer.alternation is not None and writer.alternation.turn >= depth

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from autotune.isa.access import ACCESSES, MATMUL_DIMENSIONS, TILE_ROWS, Access
 from autotune.isa.fields import MAX_RANK, NO_LEVEL
-from autotune.isa.formats import ELEMENT_BYTES
+from autotune.isa.formats import ELEMENT_BYTES, Format
 from autotune.isa.functions import Transform, When
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
@@ -46,6 +46,7 @@ class Touch:
     low: int
     high: int
     element_bytes: int = ELEMENT_BYTES
+    format: Format = Format.FP32
 
     @property
     def span(self) -> int:
@@ -97,6 +98,7 @@ def _touch(leaf: Leaf, access: Access) -> Touch:
         low,
         high,
         size,
+        Format.FP32 if access.form is None else Format(int(values[access.form])),
     )
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from math import prod
 
 from autotune.isa.fields import MAX_RANK, NO_LEVEL
+from autotune.isa.formats import Format
 from autotune.isa.program import DramTensor
 from autotune.isa.tile import row_major
 from autotune.targets.native.analysis.affine import Affine
@@ -37,11 +38,12 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """An operand that lies in a tensor: its first element and its strides, in elements."""
+    """An operand that lies in a tensor: its first element and its strides, in elements of a format."""
 
     tensor: int
     at: Affine
     strides: tuple[int, ...]
+    format: Format = Format.FP32
 
 
 Vector = tuple[int, ...]
@@ -104,13 +106,19 @@ class Rectangle:
     buffer: Touch
     tensor: int
     shape: tuple[int, ...]
+    format: Format = Format.FP32
 
     @classmethod
     def of(cls, leaf: Leaf, buffer: Touch, tensors: tuple[DramTensor, ...]) -> Rectangle:
         """Of a LOAD or STORE and its only touch."""
         tensor = leaf.instruction.get("tensor")
-        shape = tensors[tensor].shape
-        return cls(leaf, buffer, tensor, (*shape, *(1,) * (MAX_RANK - len(shape))))
+        shape, format = tensors[tensor].shape, tensors[tensor].format
+        return cls(leaf, buffer, tensor, (*shape, *(1,) * (MAX_RANK - len(shape))), format)
+
+    @property
+    def converts(self) -> bool:
+        """Whether the tensor has another format than the buffer."""
+        return self.format is not self.buffer.format
 
     @cached_property
     def coordinates(self) -> tuple[Affine, ...]:
@@ -185,9 +193,9 @@ class Rectangle:
             _distance(part.first, sides),
             *((level, _distance(step, sides)) for level, _, step in part.steps),
         )
-        return InPlace(
-            self.tensor, at, tuple(_distance(stride, sides) for _, stride in part.strides)
-        )
+        format = self.format if self.converts else touch.format
+        strides = tuple(_distance(stride, sides) for _, stride in part.strides)
+        return InPlace(self.tensor, at, strides, format)
 
     def filled_by(self, writers: list[Touch], depth: int) -> bool:
         """Whether writers, each running all its trips of the loops from level ``depth`` on, write
@@ -209,6 +217,8 @@ class Rectangle:
     def _part(self, touch: Touch, sides: tuple[Side, ...]) -> _Part | None:
         """An operand along sides; None where it does not run along them."""
         if touch.alternation != self.buffer.alternation:
+            return None
+        if touch.element_bytes != self.buffer.element_bytes:
             return None
         delta = touch.at - self.buffer.at
         first = _coordinates(delta.first, sides)

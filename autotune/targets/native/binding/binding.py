@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
+from autotune.errors import ProgramError
 from autotune.isa.access import MATMUL_DIMENSIONS
 from autotune.isa.fields import MAX_RANK, NO_LEVEL
-from autotune.isa.formats import Format
+from autotune.isa.formats import ELEMENT_BYTES, Format
 from autotune.isa.functions import ReduceFn, Transform, UnaryFn, When
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role
@@ -19,9 +20,16 @@ from autotune.targets.native.analysis.memory_access import Touch, touches_of
 from autotune.targets.native.analysis.rectangle import Rectangle
 from autotune.targets.native.analysis.tree import Body, Leaf, Node
 from autotune.targets.native.binding.call import Call, Operand, Space
-from autotune.targets.native.binding.packing import Packed, packed
+from autotune.targets.native.binding.narrow_packing import NarrowPacked, narrow_packed
+from autotune.targets.native.binding.packing import GROWTH, Packed, packed
 from autotune.targets.native.binding.vector_runs import Piece, RunWriter, generable
 from autotune.targets.native.binding.words import word_call
+from autotune.targets.native.codegen.gemm.narrow_shape import (
+    BYTES,
+    Factor,
+    NarrowShape,
+    narrow_panel_width,
+)
 from autotune.targets.native.codegen.gemm.panels import panel_width
 from autotune.targets.native.codegen.gemm.shape import (
     BiasAxis,
@@ -87,7 +95,7 @@ class Binder:
     @property
     def _far(self) -> frozenset[int]:
         """Tensors larger than caches: who reads what is written there finds it in memory."""
-        sizes = [4 * prod(tensor.shape) for tensor in self.program.tensors]
+        sizes = [tensor.format.bytes * prod(tensor.shape) for tensor in self.program.tensors]
         return frozenset(i for i, size in enumerate(sizes) if size >= FAR_BYTES)
 
     def _piece(self, leaf: Leaf) -> Piece | None:
@@ -105,25 +113,72 @@ class Binder:
         """The call of one instruction."""
         touches = touches_of(leaf)
         operands = self._operands(touches)
+        elsewhere = {t.operand for t in touches if _is_elsewhere(t, operands[t.operand])}
+        if self.isa is not None and leaf.opcode is Opcode.MATMUL and _is_fp32(leaf):
+            call = self._product(leaf, operands, self.isa)
+            if any(operand.format is not Format.FP32 for operand in call.operands):
+                raise NotConverted("MATMUL converts nothing but constants, as they are packed")
+            return call
+        if elsewhere:
+            raise NotConverted(f"{leaf.opcode.name} reads or writes fp32 in its own memory only")
         if self.isa is not None:
-            if leaf.opcode is Opcode.MATMUL and _is_fp32(leaf):
-                return self._product(leaf, operands, self.isa)
+            if leaf.opcode is Opcode.MATMUL and _is_bytes(leaf):
+                found = self._narrow_product(leaf, operands, self.isa)
+                if found is not None:
+                    return found
             if leaf.opcode is Opcode.REDUCE and _apart(touches, operands):
                 return _reduction(leaf, operands, self.isa)
             if leaf.opcode is Opcode.TRANSFORM:
                 return _transform(leaf, operands, self.isa)
-            if leaf.opcode is Opcode.STORE and operands["src"].space is Space.TENSOR:
+            if leaf.opcode is Opcode.STORE and self._is_copy(leaf, operands):
                 return self._copy(touches[0], operands["src"], self.isa)
         return word_call(leaf, operands)
+
+    def _narrow_product(
+        self, leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa
+    ) -> Call | None:
+        """A product of bytes whose factor in lanes is a constant; None for others."""
+        plain = gemm_shape(leaf, operands)
+        factor = "a" if vector_axis(plain) is VectorAxis.M else "b"
+        constant = operands[factor]
+        if constant.space is not Space.TENSOR or (factor == "b" and plain.n1 > 1):
+            return None
+        shape = narrow_shape(leaf, plain)
+        tensor = self.program.tensors[constant.number]
+        if tensor.role is not Role.CONSTANT:
+            return None
+        width = narrow_panel_width(shape, isa)
+        shape = replace(shape, product=replace(shape.product, panel=width))
+        panels = narrow_packed(shape, isa, constant.number, constant.at, leaf)
+        if panels is None or panels.elements > _most_words(panels, prod(tensor.shape)):
+            return None
+        operands = {**operands, factor: Operand(Space.POOL, 0, panels.at)}
+        numbers = (
+            (Affine.of(0, (leaf.instruction.get("k_level"), 1)),) if shape.product.numbers else ()
+        )
+        places = tuple(operands[name] for name in shape.product.operands)
+        return Call(Recipe(shape, isa), places, numbers, packed=panels)
+
+    def _is_copy(self, leaf: Leaf, operands: dict[str, Operand]) -> bool:
+        """Whether a STORE takes from a tensor of a format that runs read and write."""
+        target = self.program.tensors[leaf.instruction.get("tensor")]
+        return operands["src"].space is Space.TENSOR and target.format is not Format.BF16
 
     def _copy(self, touch: Touch, source: Operand, isa: VectorIsa) -> Call:
         """A STORE that takes from a tensor: one copy, in whatever order of dimensions."""
         rectangle = Rectangle.of(touch.leaf, touch, self.program.tensors)
-        strides = row_major(rectangle.shape)
+        strides, format = row_major(rectangle.shape), rectangle.format
+        is_word = format.bytes == ELEMENT_BYTES
         run = VectorRun(
-            tuple(n for n, _ in touch.dims), (source.strides,), (Output(strides, 0),), (Load(0),)
+            tuple(n for n, _ in touch.dims),
+            (source.strides,),
+            (Output(strides, 0),),
+            (Load(0),),
+            () if is_word else (source.format, format),
         )
-        target = Operand(Space.TENSOR, rectangle.tensor, rectangle.first, None, strides)
+        target = Operand(
+            Space.TENSOR, rectangle.tensor, rectangle.first, None, strides, format.bytes, format
+        )
         return Call(Recipe(run, isa), (source, target))
 
     def _product(self, leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
@@ -154,6 +209,15 @@ class Binder:
         axes = tuple((getattr(shape, d), getattr(shape, f"{factor}_{d}")) for d in names)
         width = panel_width(shape, isa)
         return packed(leaf, operand.number, operand.at, axes, width, prod(tensor.shape))
+
+
+class NotConverted(ProgramError):
+    """An instruction that no run took was to convert: its operands have to be copied."""
+
+
+def _is_elsewhere(touch: Touch, operand: Operand) -> bool:
+    """Whether an operand lies in a tensor of another format than the instruction's."""
+    return operand.space is Space.TENSOR and operand.format is not touch.format
 
 
 def gemm_shape(leaf: Leaf, operands: dict[str, Operand]) -> GemmShape:
@@ -225,6 +289,23 @@ def _transform(leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call
     strides = {name: operand.strides for name, operand in operands.items()}
     spec = tile_transform_of(leaf.instruction, strides)
     return Call(Recipe(spec, isa), tuple(operands[name] for name in spec.operands))
+
+
+def narrow_shape(leaf: Leaf, shape: GemmShape) -> NarrowShape:
+    """The constants of a MATMUL of bytes, whose form is ``shape``."""
+    get = leaf.instruction.get
+    a, b = (Factor(Format(get(f"{x}_format")), get(f"{x}_zero")) for x in ("a", "b"))
+    return NarrowShape(replace(shape, panel=1), a, b)
+
+
+def _most_words(panels: NarrowPacked, elements: int) -> int:
+    """Words that a constant of so many bytes may take: tiles that overlap are packed apart."""
+    return GROWTH * elements + panels.block_elements
+
+
+def _is_bytes(leaf: Leaf) -> bool:
+    get = leaf.instruction.get
+    return all(Format(get(x)) in BYTES for x in ("a_format", "b_format"))
 
 
 def _is_fp32(leaf: Leaf) -> bool:

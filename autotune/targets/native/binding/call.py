@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from autotune.isa.formats import ELEMENT_BYTES
+from autotune.isa.formats import ELEMENT_BYTES, Format
 from autotune.isa.opcodes import Opcode
 from autotune.targets.native.analysis.affine import NOTHING, Affine
 from autotune.targets.native.analysis.memory_access import Alternation, Touch
 from autotune.targets.native.analysis.rectangle import InPlace
+from autotune.targets.native.binding.narrow_packing import NarrowPacked
 from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.codegen.kernel_spec import Recipe
 
@@ -35,14 +36,24 @@ class Operand:
     alternation: Alternation | None = None
     strides: tuple[int, ...] = ()
     element_bytes: int = ELEMENT_BYTES
+    format: Format = Format.FP32
 
     @classmethod
     def of(cls, touch: Touch, place: InPlace | None) -> Operand:
         """An instruction's operand: in its tensor if there is a place for it, else where it says."""
         if place is not None:
-            return cls(Space.TENSOR, place.tensor, place.at, None, place.strides)
+            found = (place.strides, place.format.bytes, place.format)
+            return cls(Space.TENSOR, place.tensor, place.at, None, *found)
         strides = tuple(stride for _, stride in touch.dims)
-        return cls(Space.SCRATCHPAD, 0, touch.at, touch.alternation, strides, touch.element_bytes)
+        return cls(
+            Space.SCRATCHPAD,
+            0,
+            touch.at,
+            touch.alternation,
+            strides,
+            touch.element_bytes,
+            touch.format,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +67,4 @@ class Call:
     operands: tuple[Operand, ...]
     numbers: tuple[Affine, ...] = ()
     row: tuple[int | float, ...] = ()
-    packed: Packed | None = None
+    packed: Packed | NarrowPacked | None = None

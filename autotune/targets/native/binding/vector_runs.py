@@ -10,9 +10,10 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
 from autotune.isa.fields import CHAIN_STAGES, MAX_RANK
+from autotune.isa.formats import Format
 from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn
 from autotune.isa.opcodes import Opcode
-from autotune.isa.program import Instruction
+from autotune.isa.program import Instruction, Role
 from autotune.targets.native.analysis.copy_elision import Moved, Reads
 from autotune.targets.native.analysis.memory_access import Touch
 from autotune.targets.native.analysis.tree import Leaf
@@ -32,6 +33,8 @@ from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 ELEMENTWISE = frozenset((Opcode.UNARY, Opcode.BINARY, Opcode.FMA, Opcode.CHAIN, Opcode.FILL))
 JOINING = ELEMENTWISE | {Opcode.REDUCE}
+ROUNDED = (Format.INT8, Format.UINT8)
+"""Formats that a run's results are rounded to: nobody may read such a result in its register."""
 LONGEST = 96
 """Nodes of a run at most: beyond, compiling takes longer than a pass over memory saves."""
 _BESIDE = {StageKind.WITH0: "side0", StageKind.WITH1: "side1"}
@@ -53,8 +56,26 @@ def generable(instruction: Instruction) -> bool:
                 (UnaryFn if kind == StageKind.UNARY else BinaryFn)(fn).row.is_generated
                 for kind, fn in used
             )
+        case Opcode.CONVERT:
+            return _is_plain(instruction)
         case _:
             return instruction.opcode in JOINING
+
+
+def convertible(touch: Touch, role: Role) -> bool:
+    """Whether a kernel reads or writes fp32 or what its tensor of that role has instead: runs do, and
+    products take constants as they are packed."""
+    leaf = touch.leaf
+    if leaf.opcode is Opcode.MATMUL:
+        return touch.operand in ("a", "b") and role is Role.CONSTANT
+    return leaf.opcode in ELEMENTWISE and generable(leaf.instruction)
+
+
+def _is_plain(instruction: Instruction) -> bool:
+    """Whether a CONVERT changes nothing but the format, to one that runs write."""
+    get = instruction.get
+    same = instruction.scalar("scale") == 1.0 and not get("src_zero") and not get("dst_zero")
+    return same and Format(get("dst_format")) in (Format.FP32, *ROUNDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +142,17 @@ class RunWriter:
         axis = self._axis_with(piece)
         if len(self._nodes) > LONGEST or not (piece.stores_once or axis is not None):
             return False
+        narrow = any(x.format is not Format.FP32 for x in (*self._inputs, *self._outputs))
+        narrow = narrow or any(x.format is not Format.FP32 for x in piece.operands.values())
+        if narrow and (axis is not None or self._axis is not None):
+            return False  # code of rows knows fp32 alone
         if piece.sizes != self.sizes and piece.sizes != self._one_a_row:
             return False
         target, touch = piece.operand("dst"), piece.touches["dst"]
         reads = [(piece.operand(x), piece.touches[x]) for x in _reads(piece)]
         if any(_interfere(read, t, self._outputs) for read, t in reads):
+            return False
+        if any(self._rewritten(read) for read, _ in reads):
             return False
         loaded = dict(self._inputs) | {read: t for read, t in reads if read not in self._values}
         if _interfere(target, touch, loaded) or _interfere(target, touch, self._outputs):
@@ -137,6 +164,13 @@ class RunWriter:
         self._leaves.append(piece.leaf)
         self._axis = axis if self._axis is None else self._axis
         return True
+
+    def _rewritten(self, read: Operand) -> bool:
+        """Whether the run has written there what its registers do not hold in that format."""
+        return any(
+            _same_place(read, output) and (output != read or output.format in ROUNDED)
+            for output in self._outputs
+        )
 
     def _axis_with(self, piece: Piece) -> int | None:
         """The dimension that a reduction reduces, if it is the run's own or the first."""
@@ -170,7 +204,10 @@ class RunWriter:
         )
         if self._axis is None:
             body = tuple(node for node in self._nodes if not isinstance(node, Reduce))
-            run = VectorRun(self.sizes, inputs, results, body)
+            formats = tuple(operand.format for operand in operands)
+            if all(format is Format.FP32 for format in formats):
+                formats = ()
+            run = VectorRun(self.sizes, inputs, results, body, formats)
             return Call(Recipe(run, self.isa), operands)
         row_run = RowRun(self.sizes, self._axis, inputs, results, tuple(self._nodes))
         return Call(Recipe(row_run, self.isa), operands)
@@ -217,6 +254,8 @@ class RunWriter:
                 return self._node(Fma(value["lhs"], value["rhs"], value["dst"]))
             case Opcode.FILL:
                 return self._node(Constant(scalar("p0")))
+            case Opcode.CONVERT:
+                return value["src"]
             case Opcode.REDUCE if not piece.repeated:  # of one element each: a copy
                 return value["src"]
             case Opcode.REDUCE:
@@ -246,10 +285,16 @@ def _reads(piece: Piece) -> list[str]:
     return [*names, "dst"] if piece.leaf.opcode is Opcode.FMA else names
 
 
+def _same_place(operand: Operand, other: Operand) -> bool:
+    """Whether two operands are the same memory, element for element."""
+    same = operand.element_bytes == other.element_bytes
+    return same and replace(other, format=operand.format) == operand
+
+
 def _interfere(operand: Operand, touch: Touch, others: Mapping[Operand, Touch]) -> bool:
     """Whether an operand may share memory with another one that is not it, element for element."""
     for other, its in others.items():
-        if other == operand or other.space is not operand.space:
+        if other.space is not operand.space or _same_place(operand, other):
             continue
         if operand.space is Space.SCRATCHPAD:
             if touch.meets(its.low, its.high):

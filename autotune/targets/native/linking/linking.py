@@ -20,6 +20,7 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role, pack_table
 from autotune.kernels.micro.words import WORD_KERNELS, Words
 from autotune.kernels.native.executor import NOWHERE, RUN, Stream
+from autotune.targets.native.binding.narrow_packing import NarrowPacked
 from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel, Source
 from autotune.targets.native.compiling.compiler import Compiler, LoadedCode
@@ -32,6 +33,7 @@ WORD = -2
 """Base of an operand that is a decoded instruction: its byte is the number of that. (−1 is NULL.)"""
 
 Row = tuple[int, ...]
+AnyPacked = Packed | NarrowPacked
 
 
 class CodeGone(ProgramError):
@@ -79,7 +81,7 @@ class Linkable:
     streams: tuple[Tables, ...]
     kernels: tuple[Source | Opcode, ...]
     rows: tuple[tuple[int | float, ...], ...]
-    packed: tuple[Packed, ...]
+    packed: tuple[AnyPacked, ...]
     read_in_place: frozenset[int]
     clocks: tuple[StepClock, ...] = ()
 
@@ -182,7 +184,7 @@ def _key(one: Linkable, constants: Mapping[str, Floats]) -> _Key:
     return id(one), tuple(value.ctypes.data for value in constants.values())
 
 
-def offsets(packed: Sequence[Packed]) -> dict[Packed, int]:
+def offsets(packed: Sequence[AnyPacked]) -> dict[AnyPacked, int]:
     """The byte where each of a program's packed constants begins, behind the first one's."""
     starts, total = {}, 0
     for one in packed:
@@ -196,7 +198,7 @@ def packed_bytes(one: Linkable) -> int:
     return 4 * sum(map(_room, one.packed))
 
 
-def _room(packed: Packed) -> int:
+def _room(packed: AnyPacked) -> int:
     """Elements up to where the next one may begin."""
     step = ALIGNMENT_BYTES // 4
     return -(-packed.elements // step) * step
@@ -299,7 +301,7 @@ class PackedBlock:
             yield sources, one, constants, self._pool[start:]
 
 
-_Source = tuple[int, tuple[int, ...], tuple[int, ...], Packed]
+_Source = tuple[int, tuple[int, ...], tuple[int, ...], AnyPacked]
 """Address, shape and strides of an array, and how it is packed, whichever tensor it is."""
 _Sources = tuple[_Source, ...]
 """All that a program packs."""
@@ -316,7 +318,7 @@ def _may_share(
     return known is not _PACKED or not any(constants[x].flags.writeable for x in names)
 
 
-def _source(one: Linkable, packed: Packed, constants: Mapping[str, Floats]) -> _Source:
+def _source(one: Linkable, packed: AnyPacked, constants: Mapping[str, Floats]) -> _Source:
     array = constants[one.program.tensors[packed.tensor].name]
     return array.ctypes.data, array.shape, array.strides, replace(packed, tensor=0)
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
-from autotune.targets.native.analysis.copy_elision import Reads, residence
-from autotune.targets.native.analysis.tree import leaves, tree_of
-from autotune.targets.native.binding.binding import Binder
+from autotune.targets.native.analysis.copy_elision import Reads, Residence, residence
+from autotune.targets.native.analysis.tree import Leaf, Node, leaves, tree_of
+from autotune.targets.native.binding.binding import Binder, NotConverted
 from autotune.targets.native.binding.call import Call, Operand, Space
+from autotune.targets.native.binding.narrow_packing import NarrowPacked
 from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.binding.panels import with_panels
 from autotune.targets.native.binding.tasks import Part, parts_of, shared
+from autotune.targets.native.binding.vector_runs import convertible
 from autotune.targets.native.codegen.kernel_spec import Recipe
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.compiling.memory import Floats
@@ -48,7 +50,7 @@ class Bound:
         return [call for part in (*self.befores, *self.parts) for call in part.calls.values()]
 
     @property
-    def packed(self) -> list[Packed]:
+    def packed(self) -> list[Packed | NarrowPacked]:
         """The constants to pack, each once."""
         found = (call.packed for call in self.calls)
         return list(dict.fromkeys(packed for packed in found if packed is not None))
@@ -71,13 +73,26 @@ def bind(program: Program, isa: VectorIsa | None) -> Bound:
     for stream in program.streams:
         nodes = tree_of(stream)
         order = tuple(leaves(nodes))
-        found = residence(program, order)
-        binder = Binder(program, found, isa, Reads.of(found, order))
-        panels = with_panels(program, order, binder.calls(nodes), found)
+        found, calls = _called(program, nodes, order, isa)
+        panels = with_panels(program, order, calls, found)
         elements = max(elements, panels.scratchpad_elements)
         whole = Part(nodes, panels.calls)
         parts += parts_of(program, whole, found) if len(program.streams) > 1 else (whole,)
     return Bound(program, shared(parts), elements)
+
+
+def _called(
+    program: Program, nodes: tuple[Node, ...], order: tuple[Leaf, ...], isa: VectorIsa | None
+) -> tuple[Residence, dict[int, Call]]:
+    """Where a stream's operands live, and its calls; transfers that convert are left out if possible."""
+    if isa is not None:
+        found = residence(program, order, convertible)
+        try:
+            return found, Binder(program, found, isa, Reads.of(found, order)).calls(nodes)
+        except NotConverted:
+            pass
+    found = residence(program, order)
+    return found, Binder(program, found, isa, Reads.of(found, order)).calls(nodes)
 
 
 def linkable(bound: Bound, timed: bool = False) -> Linkable:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from autotune.isa.formats import Format
 from autotune.isa.program import Program, Role
 from autotune.kernels.native.executor import NOWHERE, Plan, ThreadPool, addresses
+from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.compiling.memory import populated_floats
 from autotune.targets.native.linking.linking import Linkable, Linker, Packing, linked
@@ -53,7 +55,7 @@ class Window:
 class Network:
     """What a plan computes: parts in order; ``views`` maps a tensor to the one whose memory it
     shares, ``windows`` to the one that it is a part of; ``shapes`` are of inputs and outputs;
-    constants lie in memory as they may."""
+    constants lie in memory as they may. ``formats`` are those of tensors that are not stored as fp32."""
 
     parts: tuple[Part, ...]
     views: Mapping[str, str]
@@ -62,6 +64,11 @@ class Network:
     outputs: tuple[str, ...]
     shapes: Mapping[str, tuple[int, ...]]
     windows: Mapping[str, Window] = field(default_factory=dict)
+    formats: Mapping[str, Format] = field(default_factory=dict)
+
+    def format(self, name: str) -> Format:
+        """The format that a tensor is stored in."""
+        return self.formats.get(name, Format.FP32)
 
     def root(self, name: str) -> str:
         """The tensor that owns the memory of another one."""
@@ -71,7 +78,8 @@ class Network:
 
     def first(self, name: str) -> int:
         """The byte of its root's memory that a tensor begins at."""
-        return 4 * self.windows[name].first if name in self.windows else 0
+        size = self.format(name).bytes
+        return size * self.windows[name].first if name in self.windows else 0
 
 
 class Workshop:
@@ -118,7 +126,7 @@ class Executable:
         else:
             loaded = workshop.linker.linked(programs, constants)
         self._clocks = tuple(one.clocks for one in loaded)
-        self._dense: dict[str, Floats] = {}
+        self._dense: dict[tuple[str, Format], Array] = {}
         bases = [
             (one.streams, one.renumbered(self._table(part, program.read_in_place)))
             for one, program, part in zip(loaded, programs, network.parts, strict=True)
@@ -127,7 +135,12 @@ class Executable:
         elements = self.arena.size_bytes // 4 + ALIGNMENT_BYTES
         self._memory = populated_floats(elements) if workshop is None else workshop.memory(elements)
         self._inputs = network.inputs
-        self._made = [(x, OutputMemory(network.shapes[x])) for x in self._direct]
+        self._made = [
+            (x, OutputMemory(network.shapes[x], ARRAY_TYPES[network.format(x)]))
+            for x in self._direct
+        ]
+        narrow = {x: ARRAY_TYPES[network.format(x)] for x in network.inputs if x in network.formats}
+        self._narrow = narrow
         self._only_made = tuple(network.outputs) == self._direct
         self.part_count = len(network.parts)
 
@@ -141,15 +154,17 @@ class Executable:
                 pointer, place = self._pointers[root]
                 found.append((pointer, place + self._network.first(name)))
             else:
-                found.append((NOWHERE, self._constant(root) if number in read else 0))
+                is_read = number in read
+                found.append((NOWHERE, self._constant(root, tensor.format) if is_read else 0))
         return found
 
-    def _constant(self, root: str) -> int:
-        """The address of a constant, made dense where it is not."""
-        if root not in self._dense:
+    def _constant(self, root: str, format: Format) -> int:
+        """The address of a constant in a format, made dense where it is not."""
+        key = root, format
+        if key not in self._dense:
             value = self._network.constants[root]
-            self._dense[root] = np.require(value, np.float32, ["C", "A"])
-        return self._dense[root].ctypes.data
+            self._dense[key] = np.require(value, ARRAY_TYPES[format], ["C", "A"])
+        return self._dense[key].ctypes.data
 
     def run(
         self,
@@ -163,6 +178,8 @@ class Executable:
         """
         made: dict[str, Floats] = {}
         arrays = [self._memory]  # loops, as a comprehension is a call: 0.2 µs
+        if self._narrow:
+            inputs = self._stored(inputs)
         for x in self._inputs:
             arrays.append(inputs[x])
         for x, memory in self._made:
@@ -173,6 +190,11 @@ class Executable:
             return made
         outputs = self._network.outputs
         return {x: made[x] if x in made else self._copied(x, inputs, made) for x in outputs}
+
+    def _stored(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The inputs in the formats that programs find them in."""
+        narrow = {x: inputs[x].astype(form, copy=False) for x, form in self._narrow.items()}
+        return {**inputs, **narrow}
 
     @property
     def threads(self) -> int:
@@ -195,7 +217,8 @@ class Executable:
         root = self._network.root(name)
         owners = {self._network.root(x): array for x, array in made.items()}
         sources = {**self._network.constants, **inputs, **owners}
-        return np.array(sources[root], np.float32).reshape(self._network.shapes[name])
+        form = ARRAY_TYPES[self._network.format(name)]
+        return np.array(sources[root], form).reshape(self._network.shapes[name])
 
 
 def _direct_outputs(network: Network) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from autotune.targets.native.compiling.memory import aligned_floats
 
 Floats = npt.NDArray[np.float32]
+FLOAT32 = np.dtype(np.float32)
 LARGE_BYTES = 1 << 16
 """From this size on memory is kept: smaller pieces the allocator keeps itself."""
 SPARE = 2
@@ -27,16 +28,16 @@ class OutputMemory:
     """Makes arrays of one shape. Memory is given out again only when its array and all views of
     it are gone. Safe to use from several threads."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self._shape = shape
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any] = FLOAT32) -> None:
+        self._shape, self._dtype = shape, dtype
         self._spare: deque[Floats] | None = None
-        if 4 * prod(shape) >= LARGE_BYTES:
+        if dtype.itemsize * prod(shape) >= LARGE_BYTES and dtype == FLOAT32:
             self._spare = deque(maxlen=SPARE)
 
     def array(self) -> Floats:
         """A C-contiguous array that no one else holds; large ones begin on a cache line."""
         if self._spare is None:
-            return np.empty(self._shape, np.float32)
+            return np.empty(self._shape, self._dtype)
         try:
             block = self._spare.pop()
         except IndexError:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from autotune.isa.formats import Format
 from autotune.targets.native.codegen.vector.interleaving import interleaved, interleaving
 from autotune.targets.native.codegen.vector.loop_order import loop_order
 from autotune.targets.native.codegen.vector.node_code import code_of
@@ -27,6 +28,11 @@ from autotune.targets.native.codegen.vector.vector_run import (
 from autotune.targets.native.codegen.writing.ir import FunctionWriter
 from autotune.targets.native.codegen.writing.lanes import Lanes
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.writing.narrow_strips import (
+    ELEMENTS,
+    load_narrow,
+    store_narrow,
+)
 from autotune.targets.native.codegen.writing.nest import Dim
 from autotune.targets.native.codegen.writing.strips import load_strip, store_strip
 from autotune.targets.native.cpu.vector_isa import VectorIsa
@@ -130,8 +136,13 @@ class _Code:
             self._nest(level + 1, self._behind(pointers, dim, trips * TILE), _positions(left))
 
     def _behind(self, pointers: tuple[str, ...], dim: Dim, elements: int) -> tuple[str, ...]:
-        given = zip(pointers, dim.strides, strict=True)
-        return tuple(self._writer.offset(at, elements * stride) for at, stride in given)
+        given = zip(pointers, dim.strides, self._kinds, strict=True)
+        return tuple(self._writer.offset(at, elements * n, kind) for at, n, kind in given)
+
+    @property
+    def _kinds(self) -> list[str]:
+        """The type of every operand's elements."""
+        return [ELEMENTS[self._run.format(i)] for i in range(len(self._writer.pointers))]
 
     def _vector_loop(
         self, level: int, pointers: tuple[str, ...], outer: tuple[_Strip, ...]
@@ -167,8 +178,8 @@ class _Code:
         offsets: dict[int, str] = {0: "0", 1: index}
         for stride in {stride * step for stride in dim.strides} - offsets.keys():
             offsets[stride] = self._writer.value(f"mul nsw i64 {index}, {stride}")
-        given = zip(pointers, dim.strides, strict=True)
-        return tuple(self._writer.offset(at, offsets[stride * step]) for at, stride in given)
+        given = zip(pointers, dim.strides, self._kinds, strict=True)
+        return tuple(self._writer.offset(at, offsets[n * step], kind) for at, n, kind in given)
 
     def _compute(self, level: int, pointers: tuple[str, ...], strips: tuple[_Strip, ...]) -> None:
         """The nodes of this level, strip by strip."""
@@ -206,8 +217,11 @@ class _Code:
         offset += strip.at * self._tile_stride(operand)
         key = (operand, offset, strip.first)
         if key not in self._loaded:
-            at = self._writer.offset(pointers[operand], offset)
-            self._loaded[key] = load_strip(self._v, at, stride, strip.first, strip.count)
+            format = self._run.format(operand)
+            at = self._writer.offset(pointers[operand], offset, ELEMENTS[format])
+            given = (self._v, at, stride, strip.first, strip.count)
+            narrow = format is not Format.FP32
+            self._loaded[key] = load_narrow(*given, format) if narrow else load_strip(*given)
         return self._loaded[key]
 
     def _tile_stride(self, operand: int) -> int:
@@ -221,9 +235,13 @@ class _Code:
         for strip in strips:
             for o, output in enumerate(self._run.outputs, start=first):
                 stride = 0 if self._axis is None else self._axis.strides[o]
-                at = self._writer.offset(pointers[o], strip.at * self._tile_stride(o))
+                format = self._run.format(o)
+                step = strip.at * self._tile_stride(o)
+                at = self._writer.offset(pointers[o], step, ELEMENTS[format])
                 value = self._value(output.node, strip)
-                if o - first in self._streamed and strip.count == self._v.lanes:
+                if format is not Format.FP32:
+                    store_narrow(self._v, value, at, stride, strip.first, strip.count, format)
+                elif o - first in self._streamed and strip.count == self._v.lanes:
                     at = self._writer.offset(at, strip.first)
                     self._writer.stream(self._v.floats, value, at, self._isa.bytes)
                 else:

@@ -34,7 +34,7 @@ def interleaving(run: VectorRun, isa: VectorIsa) -> Interleaving | None:
     """The run as such a copy; None where it is none, or rows are shorter than a register."""
     if len(run.body) != 1 or not isinstance(run.body[0], Load) or len(run.outputs) != 1:
         return None
-    if run.outputs[0].streamed or isa.lanes == 1:
+    if run.outputs[0].streamed or isa.lanes == 1 or run.formats:
         return None
     dims = merged(run.sizes, [*run.inputs, run.outputs[0].strides], leading=len(run.inputs))
     if len(dims) < 2:

@@ -45,7 +45,7 @@ def square_copy(run: VectorRun, isa: VectorIsa) -> SquareCopy | None:
     loads = sum(isinstance(node, Load) for node in run.body)
     if loads != 1 or len(run.inputs) != 1 or len(run.outputs) != 1:
         return None
-    if run.outputs[0].streamed or isa.lanes == 1:
+    if run.outputs[0].streamed or isa.lanes == 1 or run.formats:
         return None
     dims = merged(run.sizes, [*run.inputs, run.outputs[0].strides], leading=len(run.inputs))
     along = [dim for dim in dims if dim.strides[0] == 1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from autotune.isa.formats import Format
 from autotune.targets.native.codegen.vector.vector_run import VectorRun
 from autotune.targets.native.codegen.writing.ir import FunctionWriter
 from autotune.targets.native.codegen.writing.nest import Dim
@@ -26,7 +27,7 @@ def streamed_outputs(
     for o, output in enumerate(run.outputs):
         at = len(run.inputs) + o
         apart = all(dim.strides[at] % isa.lanes == 0 for dim in dims if dim is not axis)
-        if output.streamed and axis.strides[at] == 1 and apart:
+        if output.streamed and run.format(at) is Format.FP32 and axis.strides[at] == 1 and apart:
             found.add(o)
     return frozenset(found)
 

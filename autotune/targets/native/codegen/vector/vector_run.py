@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from autotune.isa.formats import Format
 from autotune.isa.functions import BinaryFn, UnaryFn
 
 MAX_RANK = 5
@@ -76,15 +77,23 @@ class VectorRun:
     ``body`` is in order of computation: a node refers to nodes before it, by index. Operands of
     the kernel are the inputs' first elements, then the outputs'. An input's stride 0 broadcasts.
     An output may be an input's memory, element for element (loaded before it is stored, also where
-    an operand stands for several inputs); otherwise an output overlaps no other operand.
+    an operand stands for several inputs); otherwise an output overlaps no other operand. Operands of
+    other formats become fp32 when loaded, and results integers when stored: rounded to nearest, ties
+    to even, saturated, NaN as 0.
     """
 
     sizes: tuple[int, ...]
     inputs: tuple[tuple[int, ...], ...]
     outputs: tuple[Output, ...]
     body: tuple[Node, ...]
+    formats: tuple[Format, ...] = ()
+
+    def format(self, operand: int) -> Format:
+        """Format of an operand, of inputs and then outputs: fp32 unless ``formats`` are given."""
+        return self.formats[operand] if self.formats else Format.FP32
 
     def __post_init__(self) -> None:
+        assert not self.formats or len(self.formats) == len(self.inputs) + len(self.outputs)
         rank = len(self.sizes)
         assert rank <= MAX_RANK and min(self.sizes, default=1) >= 1, "no rectangle"
         assert self.outputs, "a run without a result"

@@ -1,0 +1,109 @@
+"""Loads and stores of narrow elements, up to a register of them, of any stride: fp32 between the two."""
+
+from __future__ import annotations
+
+from autotune.isa.formats import Format
+from autotune.targets.native.codegen.writing.lanes import Lanes
+from autotune.targets.native.codegen.writing.strips import load_strip, pieces
+
+ELEMENTS = {
+    Format.FP32: "float",
+    Format.BF16: "i16",
+    Format.INT8: "i8",
+    Format.UINT8: "i8",
+    Format.INT32: "float",
+}
+"""Type of an element in memory; integers of a word go by way of floats of the same bits."""
+LIMITS = {Format.INT8: (-128.0, 127.0), Format.UINT8: (0.0, 255.0)}
+"""Least and largest number of the formats that results are rounded to."""
+MAGIC, MAGIC_BITS = 12582912.0, 0x4B400000
+"""1.5 · 2^23: a small number added to it is rounded to nearest, ties to even, in the lowest bits."""
+
+
+def load_narrow(v: Lanes, pointer: str, stride: int, first: int, count: int, format: Format) -> str:
+    """Elements ``first`` to ``first + count`` from ``pointer`` on, as fp32; no others are touched.
+    Lanes without an element hold 0; stride 0 fills every lane."""
+    if format is Format.INT32:
+        words = v.bits(load_strip(v, pointer, stride, first, count))
+        return v.writer.value(f"sitofp {v.integers} {words} to {v.floats}")
+    narrow = _loaded(v, pointer, stride, first, count, ELEMENTS[format])
+    kind = _kind(v.lanes, ELEMENTS[format])
+    extend = "sext" if format is Format.INT8 else "zext"
+    wide = v.writer.value(f"{extend} {kind} {narrow} to {v.integers}")
+    if format is Format.BF16:
+        return v.from_bits(v.writer.value(f"shl {v.integers} {wide}, {v.integer(16)}"))
+    return v.writer.value(f"sitofp {v.integers} {wide} to {v.floats}")
+
+
+def store_narrow(
+    v: Lanes, value: str, pointer: str, stride: int, first: int, count: int, format: Format
+) -> None:
+    """The first ``count`` lanes, rounded and saturated, to elements ``first`` to ``first + count``."""
+    low, high = LIMITS[format]
+    zero = v.constant(0.0)
+    number = v.select(v.compare("uno", value, value), zero, value)
+    number = v.at_most(v.at_least(number, v.constant(low)), v.constant(high))
+    bits = v.bits(v.add(number, v.constant(MAGIC)))
+    whole = v.writer.value(f"sub {v.integers} {bits}, {v.integer(MAGIC_BITS)}")
+    narrow = v.writer.value(f"trunc {v.integers} {whole} to {_kind(v.lanes, 'i8')}")
+    at = v.writer.offset(pointer, first * stride, "i8")
+    if stride == 1 or v.lanes == 1:
+        for begin, size in pieces(count):
+            _store(v, _part(v, narrow, begin, size), v.writer.offset(at, begin, "i8"), size)
+        return
+    for lane in range(count):
+        _store(v, _part(v, narrow, lane, 1), v.writer.offset(at, lane * stride, "i8"), 1)
+
+
+def _kind(lanes: int, element: str) -> str:
+    return f"<{lanes} x {element}>" if lanes > 1 else element
+
+
+def _store(v: Lanes, value: str, pointer: str, size: int) -> None:
+    v.writer.line(f"store {_kind(size, 'i8')} {value}, ptr {pointer}, align 1")
+
+
+def _part(v: Lanes, value: str, begin: int, size: int) -> str:
+    """``size`` lanes, from ``begin`` on."""
+    if size == v.lanes:
+        return value
+    kind = _kind(v.lanes, "i8")
+    if size == 1:
+        return v.writer.value(f"extractelement {kind} {value}, i32 {begin}")
+    mask = ", ".join(f"i32 {begin + lane}" for lane in range(size))
+    return v.writer.value(f"shufflevector {kind} {value}, {kind} poison, <{size} x i32> <{mask}>")
+
+
+def _loaded(v: Lanes, pointer: str, stride: int, first: int, count: int, element: str) -> str:
+    writer, kind = v.writer, _kind(v.lanes, element)
+    at = writer.offset(pointer, first * stride, element)
+    if v.lanes == 1 or (stride == 1 and count == v.lanes):
+        return _load(v, at, kind)
+    if stride == 0:
+        one = writer.value(f"insertelement {kind} poison, {element} {_load(v, at, element)}, i32 0")
+        zeros = f"<{v.lanes} x i32> zeroinitializer"
+        return writer.value(f"shufflevector {kind} {one}, {kind} poison, {zeros}")
+    total = "zeroinitializer"
+    runs = pieces(count) if stride == 1 else [(lane, 1) for lane in range(count)]
+    for begin, size in runs:
+        part = _load(v, writer.offset(at, begin * stride, element), _kind(size, element))
+        total = _inserted(v, total, part, begin, size, element)
+    return total
+
+
+def _load(v: Lanes, pointer: str, kind: str) -> str:
+    return v.writer.value(f"load {kind}, ptr {pointer}, align 1")
+
+
+def _inserted(v: Lanes, whole: str, part: str, begin: int, size: int, element: str) -> str:
+    writer, kind = v.writer, _kind(v.lanes, element)
+    if size == 1:
+        return writer.value(f"insertelement {kind} {whole}, {element} {part}, i32 {begin}")
+    own, lanes = _kind(size, element), range(v.lanes)
+    widen = ", ".join(f"i32 {lane}" if lane < size else "i32 poison" for lane in lanes)
+    wide = writer.value(f"shufflevector {own} {part}, {own} poison, <{v.lanes} x i32> <{widen}>")
+    mask = ", ".join(
+        f"i32 {v.lanes + lane - begin if begin <= lane < begin + size else lane}" for lane in lanes
+    )
+    given = f"{kind} {whole}, {kind} {wide}, <{v.lanes} x i32> <{mask}>"
+    return writer.value(f"shufflevector {given}")

@@ -1,0 +1,112 @@
+"""Narrow programs on the native engine: exact in generated and compiled code, and read where they lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotune.graph.evaluation import evaluate
+from autotune.graph.graph import Graph
+from autotune.isa.formats import Format
+from autotune.isa.functions import BinaryFn, When
+from autotune.isa.opcodes import Opcode
+from autotune.isa.program import Program, Role
+from autotune.targets.arrays import ARRAY_TYPES
+from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape
+from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.vector.vector_run import VectorRun
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.cpu.host import available, host_isa
+from autotune.targets.native.linking.loader import bind
+from tests.lowering.lowering_case import lowered
+from tests.lowering.test_narrow import fed, products
+from tests.targets.machine_case import load, make, store, tensor
+from tests.targets.machine_case import program as one_core
+from tests.targets.native.native_case import executed
+
+needs_llvm = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
+U8, S8 = Format.UINT8, Format.INT8
+
+
+@pytest.fixture(scope="module")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
+    return Compiler(cache_dir=tmp_path_factory.mktemp("objects"))
+
+
+def check(graph: Graph, program: Program, compiler: Compiler | None) -> None:
+    feeds = fed(graph)
+    values = {**feeds, **graph.constants}
+    arrays = {
+        t.name: values[t.name].astype(ARRAY_TYPES[t.format]).reshape(t.shape)
+        for t in program.tensors
+        if t.name in values
+    }
+    got = executed(program, arrays, compiler)
+    for name, value in evaluate(graph, feeds).items():
+        np.testing.assert_array_equal(got[name].reshape(value.shape).astype(np.float32), value)
+
+
+@needs_llvm
+@settings(deadline=None)
+@given(data=st.data())
+def test_generated_products_of_bytes_are_exact(compiler: Compiler, data: st.DataObject) -> None:
+    graph = data.draw(products())
+    check(graph, lowered(graph, data), compiler)
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_compiled_products_of_bytes_are_exact(data: st.DataObject) -> None:
+    graph = data.draw(products())
+    check(graph, lowered(graph, data), None)
+
+
+def requantised(rows: int, depth: int, columns: int) -> Program:
+    """y = round(sums · scale) of bytes: a is read, and y written, where they lie."""
+    a, b = 0, -(-rows * depth // 4) * 4
+    c = -(-(b + depth * columns) // 4)
+    square = {"size3": rows, "size4": columns}
+    dense = {"dst_base": c, "dst_stride3": columns, "dst_stride4": 1}
+    read = {"src_base": c, "src_stride3": columns, "src_stride4": 1}
+    return one_core(
+        load(0, a, rows * depth, format=int(U8)),
+        load(1, b // 4, depth * columns, format=int(S8)),
+        make(Opcode.MATMUL, m=rows, n0=columns, k0=depth, a_m=depth, a_k0=1, b_base=b,
+             b_k0=columns, b_n0=1, c_base=c, c_m=columns, c_n0=1, a_format=int(U8),
+             b_format=int(S8), a_zero=11, accumulate=int(When.NEVER)),
+        make(Opcode.CONVERT, src_format=int(Format.INT32), dst_format=int(Format.FP32),
+             **square, **dense, **read),
+        load(2, c + rows * columns, 1),
+        make(Opcode.BINARY, fn=int(BinaryFn.MUL), **square, **dense,
+             lhs_base=c, lhs_stride3=columns, lhs_stride4=1, rhs_base=c + rows * columns),
+        store(3, c, rows * columns),
+        tensors=(
+            tensor("a", rows * depth, format=U8),
+            tensor("b", depth * columns, role=Role.CONSTANT, format=S8),
+            tensor("scale", 1, role=Role.CONSTANT),
+            tensor("y", rows * columns, role=Role.OUTPUT, format=S8),
+        ),
+        elements=c + 2 * rows * columns,
+    )  # fmt: skip
+
+
+@needs_llvm
+def test_a_product_of_bytes_with_its_requantisation_is_two_calls(compiler: Compiler) -> None:
+    program = requantised(9, 35, 40)
+    calls = bind(program, host_isa()).calls
+    kernels = [call.kernel.constants for call in calls if isinstance(call.kernel, Recipe)]
+    assert [type(kernel) for kernel in kernels] == [NarrowShape, VectorRun]
+    assert len(calls) == 2, "no operand is copied"
+    rng = np.random.default_rng(1)
+    arrays: dict[str, np.ndarray] = {
+        "a": rng.integers(0, 256, 9 * 35).astype(np.uint8),
+        "b": rng.integers(-128, 128, 35 * 40).astype(np.int8),
+        "scale": np.array([3e-3], np.float32),
+    }
+    sums = (arrays["a"].reshape(9, 35).astype(np.int64) - 11) @ arrays["b"].reshape(35, 40)
+    whole = np.rint(sums.astype(np.float32) * arrays["scale"])
+    for how in (compiler, None):
+        (got,) = executed(program, arrays, how).values()
+        np.testing.assert_array_equal(got, np.clip(whole, -128, 127).astype(np.int8).ravel())
