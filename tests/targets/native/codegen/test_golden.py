@@ -9,8 +9,10 @@ from typing import get_args
 
 import pytest
 
+from autotune.isa.formats import Format
 from autotune.isa.functions import BinaryFn, ReduceFn, Transform, UnaryFn, When
 from autotune.targets.native.codegen import kernel_spec
+from autotune.targets.native.codegen.gemm.narrow_shape import Factor, NarrowShape
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.shape import BiasAxis, GemmShape
 from autotune.targets.native.codegen.rows.reduction import Reduction
@@ -24,6 +26,10 @@ CONSTANTS = (
     GemmShape(
         m=2, n0=16, k0=3, a_m=3, a_k0=1, b_k0=16, b_n0=1, c_m=16, c_n0=1,
         epilogue=When.ALWAYS, fn=UnaryFn.RELU, bias=BiasAxis.N0,
+    ),
+    NarrowShape(
+        GemmShape(m=2, n0=16, k0=5, a_m=5, a_k0=1, b_k0=16, b_n0=1, c_m=16, c_n0=1, panel=16),
+        Factor(Format.UINT8, 7), Factor(Format.INT8),
     ),
     PanelCopy((20, 1), ((3, 20),), 16),
     VectorRun(
