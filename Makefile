@@ -33,7 +33,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow-machines
+.PHONY: docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow bench-narrow-machines
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -154,6 +154,10 @@ bench-online: $(BUILT) ## learning while serving beside never learning and an or
 bench-swap: $(BUILT) ## what learning on live requests brings on this CPU, and what swaps cost under load (15 minutes); JSON=file keeps rows and goes on from them
 	$(call say,"serving with and without learning")
 	@$(PY) -m benchmarks.online_swaps --markdown docs/figures-swaps.md --picture docs/images/learning.svg $(if $(JSON),--json $(JSON))
+
+bench-narrow: $(BUILT) $(CPU_PEERS)/.installed ## 8-bit networks on this CPU beside ONNX Runtime, OpenVINO and our float32; NETWORKS="mlp ..."
+	$(call say,"benchmarking 8-bit networks")
+	@$(PY) -m benchmarks.narrow --markdown docs/figures-narrow.md $(if $(NETWORKS),--networks $(NETWORKS)) $(if $(JSON),--json $(JSON))
 
 bench-narrow-machines: $(BUILT) ## int8 against fp32 on every emulated machine, and how near the analytic estimate is
 	$(call say,"timing narrow networks on emulated machines")

@@ -129,7 +129,7 @@ def measure(
                 say(show(rows[-1]))
     peaks = {count: max(peaks[count], _peak(count)) for count in threads}
     rows.sort(key=lambda row: threads.index(row.threads))
-    return Figures(_machine(), peaks, tuple(rows))
+    return Figures(machine_name(), peaks, tuple(rows))
 
 
 def _plan_of(plans: Path, name: str, threads: int) -> Path | None:
@@ -143,7 +143,7 @@ def _peak(threads: int) -> float:
     return float(found["gflops"])
 
 
-def _machine() -> str:
+def machine_name() -> str:
     """The CPU's name, where the system tells it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []

@@ -18,6 +18,8 @@ OK, MISMATCH, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 PRINTED = 1130
 """Status inside of this program: interrupted, and the command has printed what was done."""
 _REMEDY = "what was measured is kept, run it again to go on"
+_REMEDIES = {"quantize": "no file was written, run it again"}
+"""Remedies of commands that measure nothing, by command."""
 
 
 class Ending:
@@ -25,6 +27,7 @@ class Ending:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self._is_json = "--json" in arguments
+        self._remedy = _REMEDIES.get(arguments[0], _REMEDY) if arguments else _REMEDY
         self.is_terminated = False
 
     def refuse(self, message: str) -> int:
@@ -40,9 +43,9 @@ class Ending:
         ``is_printed`` says that stdout has its document already.
         """
         word = "terminated" if self.is_terminated else "interrupted"
-        print(f"autotune: {word}; {_REMEDY}", file=sys.stderr)
+        print(f"autotune: {word}; {self._remedy}", file=sys.stderr)
         if not is_printed:
-            self._emit(f"{word}; {_REMEDY}")
+            self._emit(f"{word}; {self._remedy}")
         return TERMINATED if self.is_terminated else INTERRUPTED
 
     @contextmanager

@@ -33,6 +33,17 @@ def test_the_first_sigterm_is_taken_as_ctrl_c() -> None:
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [("search", "what was measured is kept"), ("quantize", "no file was written")],
+)
+def test_ctrl_c_tells_what_is_left(
+    command: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert Ending([command, "net.onnx"]).interrupt() == 130
+    assert told in capsys.readouterr().err
+
+
 def test_closed_stdout_is_no_error(tmp_path: Path) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", '"$0" "$@" >&-', *COMMAND, "targets", "list"],
