@@ -20,9 +20,12 @@ from autotune.graph.passes.input_binding import InputBinding
 from autotune.graph.passes.large_groups import LargeGroups
 from autotune.graph.passes.long_reductions import LongReductions
 from autotune.graph.passes.long_rows import LongRows
+from autotune.graph.passes.narrow_products import NarrowProducts
+from autotune.graph.passes.narrow_weights import NarrowWeights
 from autotune.graph.passes.padding_bands import PaddingBands
 from autotune.graph.passes.separable_pooling import SeparablePooling
 from autotune.graph.passes.winograd import WinogradConvolutions
+from autotune.isa.formats import ALL_FORMATS
 from tests.graph.graph_cases import assert_equivalent
 from tests.lowering.lowering_case import residual_block
 from tests.tuner.search_case import chain, residual
@@ -35,6 +38,8 @@ LATER = (
     LargeGroups(),
     LongReductions(),
     LongRows(),
+    NarrowProducts(ALL_FORMATS),
+    NarrowWeights(ALL_FORMATS),
     PaddingBands(),
     SeparablePooling(),
     WinogradConvolutions(),

@@ -20,7 +20,8 @@ from autotune.targets.native.analysis.memory_access import Touch, touches_of
 from autotune.targets.native.analysis.rectangle import Rectangle
 from autotune.targets.native.analysis.tree import Body, Leaf, Node
 from autotune.targets.native.binding.call import Call, Operand, Space
-from autotune.targets.native.binding.narrow_packing import NarrowPacked, narrow_packed
+from autotune.targets.native.binding.narrow_packing import NarrowPacked
+from autotune.targets.native.binding.narrow_panels import narrow_packed
 from autotune.targets.native.binding.packing import GROWTH, Packed, packed
 from autotune.targets.native.binding.vector_runs import Piece, RunWriter, generable
 from autotune.targets.native.binding.words import word_call

@@ -5,19 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autotune.targets.native.analysis.affine import NOTHING, Affine
+from autotune.targets.native.analysis.affine import Affine
 from autotune.targets.native.binding.packing import Floats, walked
-from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape, narrow_loops
-from autotune.targets.native.codegen.gemm.shape import VectorAxis
-from autotune.targets.native.cpu.vector_isa import VectorIsa
 from autotune.targets.protocol import Array
-
-if TYPE_CHECKING:
-    from autotune.targets.native.analysis.tree import Leaf
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,38 +83,3 @@ class NarrowPacked:
         words[..., : self.width] = begin.astype(np.int32)
         bytes_ = words[..., self.width :].view(np.int8)
         bytes_[...] = grouped.transpose(0, 4, 1, 2, 5, 3).reshape(blocks, panels, -1)
-
-
-def narrow_packed(
-    shape: NarrowShape,
-    isa: VectorIsa,
-    tensor: int = 0,
-    at: Affine = NOTHING,
-    leaf: Leaf | None = None,
-) -> NarrowPacked | None:
-    """The packed form of the factor in lanes, which begins ``at`` a place in a tensor that loops of
-    ``leaf`` move; None where one moves it backwards."""
-    assert shape.product.panel is not None
-    moves = tuple((v, 1 if leaf is None else leaf.trips(v), step) for v, step in at.terms)
-    if any(step < 0 for _, _, step in moves):
-        return None
-    name = "a" if shape.axis is VectorAxis.M else "b"
-    names = ("m" if name == "a" else "n0", "k2", "k1", "k0")
-    axes = tuple((getattr(shape.product, d), getattr(shape.product, f"{name}_{d}")) for d in names)
-    _, groups = narrow_loops(shape, isa)
-    shift, zero = shape.lanes.as_read(False)
-    unsigned = isa.dot.unsigned if isa.dot.group == 4 else None
-    _, other = shape.broadcast.as_read(unsigned)
-    return NarrowPacked(
-        tensor,
-        at.first,
-        moves,
-        axes[0],
-        axes[1:],
-        shape.product.panel,
-        groups.run,
-        groups.group,
-        shift,
-        zero,
-        other,
-    )

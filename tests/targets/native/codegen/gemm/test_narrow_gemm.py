@@ -13,7 +13,7 @@ from autotune.errors import ProgramError
 from autotune.isa.formats import Format
 from autotune.isa.functions import UnaryFn, When
 from autotune.targets.arrays import ARRAY_TYPES
-from autotune.targets.native.binding.narrow_packing import narrow_packed
+from autotune.targets.native.binding.narrow_panels import narrow_packed
 from autotune.targets.native.codegen.gemm.narrow_gemm import narrow_gemm
 from autotune.targets.native.codegen.gemm.narrow_shape import (
     Factor,
