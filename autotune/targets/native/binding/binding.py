@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from autotune.errors import ProgramError
 from autotune.isa.access import MATMUL_DIMENSIONS
@@ -46,6 +47,9 @@ from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 FAR_BYTES = 32 << 20
 """As much as most CPUs' last caches hold: a core's part of it is less."""
+
+WIDENED_ROWS = 16
+"""Rows up to which 8-bit weights stay so in panels: each tile of rows widens them anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +191,7 @@ class Binder:
         factor = "a" if vector_axis(shape) is VectorAxis.M else "b"
         constant = self._packed(leaf, shape, operands[factor], factor, isa)
         if constant is not None:
-            shape = replace(shape, panel=constant.width)
+            shape = replace(shape, panel=constant.width, panel_format=constant.format)
             operands = {**operands, factor: Operand(Space.POOL, 0, constant.at)}
         numbers = (Affine.of(0, (leaf.instruction.get("k_level"), 1)),) if shape.numbers else ()
         return Call(
@@ -208,8 +212,16 @@ class Binder:
             return None
         names = ("m", "k2", "k1", "k0") if factor == "a" else ("n0", "k2", "k1", "k0")
         axes = tuple((getattr(shape, d), getattr(shape, f"{factor}_{d}")) for d in names)
-        width = panel_width(shape, isa)
-        return packed(leaf, operand.number, operand.at, axes, width, prod(tensor.shape))
+        format = _panel_format(operand, shape, factor)
+        width = panel_width(replace(shape, panel_format=format), isa)
+        limit = prod(tensor.shape)
+        return packed(leaf, operand.number, operand.at, axes, width, limit, format)
+
+
+def _panel_format(operand: Operand, shape: GemmShape, factor: str) -> Format:
+    """The format of a constant's panels: its own where few rows pass by it, which wait for memory."""
+    rows = shape.n1 * shape.n0 if factor == "a" else shape.m
+    return operand.format if rows <= WIDENED_ROWS else Format.FP32
 
 
 class NotConverted(ProgramError):
@@ -226,13 +238,13 @@ def gemm_shape(leaf: Leaf, operands: dict[str, Operand]) -> GemmShape:
     instruction = leaf.instruction
     epilogue = When(instruction.get("epilogue"))
     level = instruction.get("k_level")
-    strides = {
+    strides: dict[str, Any] = {
         f"{name}_{d}": stride
         for name, dims in MATMUL_DIMENSIONS.items()
         if name in operands
         for d, stride in zip(dims, operands[name].strides, strict=True)
     }
-    sizes = {d: instruction.get(d) for d in ("m", "n1", "n0", "k2", "k1", "k0")}
+    sizes: dict[str, Any] = {d: instruction.get(d) for d in ("m", "n1", "n0", "k2", "k1", "k0")}
     return GemmShape(
         **sizes,
         **strides,

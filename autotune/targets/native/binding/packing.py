@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
+from autotune.isa.formats import ELEMENT_BYTES, Format
 from autotune.isa.tile import row_major
 from autotune.targets.native.analysis.affine import Affine
 from autotune.targets.protocol import Array
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float32]
 GROWTH = 2
 """How much larger than its tensor a packed constant may be: tiles that overlap are packed apart."""
+_NUMPY = {Format.FP32: np.float32, Format.INT8: np.int8, Format.UINT8: np.uint8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ class Packed:
     """A factor in panels: for every trip of the loops that move it [⌈V/width⌉][k2·k1·k0][width].
 
     ``first`` is its first element in tensor ``tensor``; ``moves`` are (level, trips, step) of the
-    loops, ``lanes`` and ``depths`` (extent, stride) of the vector axis and of the reduction.
+    loops, ``lanes`` and ``depths`` (extent, stride) of the vector axis and of the reduction. Elements of
+    a narrow ``format`` stay as the tensor has them.
     """
 
     tensor: int
@@ -37,16 +40,21 @@ class Packed:
     lanes: tuple[int, int]
     depths: tuple[tuple[int, int], ...]
     width: int
+    format: Format = Format.FP32
+
+    def __post_init__(self) -> None:
+        assert self.width * self.format.bytes % ELEMENT_BYTES == 0, "a panel is whole words"
 
     @property
     def block_elements(self) -> int:
-        """Elements of one trip."""
+        """Words of one trip."""
         panels = -(-self.lanes[0] // self.width)
-        return panels * self.width * prod(n for n, _ in self.depths)
+        elements = panels * self.width * prod(n for n, _ in self.depths)
+        return elements * self.format.bytes // ELEMENT_BYTES
 
     @property
     def elements(self) -> int:
-        """Of all trips together."""
+        """Words of all trips together."""
         return self.block_elements * prod(trips for _, trips, _ in self.moves)
 
     @property
@@ -58,15 +66,16 @@ class Packed:
             size *= trips
         return Affine.of(0, *pairs)
 
-    def pack(self, tensor: Floats, target: Floats) -> None:
-        """Fill ``target``, ``elements`` floats, from the tensor's array, however it lies in memory:
+    def pack(self, tensor: Array, target: Floats) -> None:
+        """Fill ``target``, ``elements`` words, from the tensor's array, however it lies in memory:
         one that was transposed is read where it is."""
         axes = [(n, s) for _, n, s in self.moves] + [*self.depths, self.lanes]
         view = walked(tensor, self.first, axes)
         loops, extent = len(self.moves), self.lanes[0]
         full, rest = divmod(extent, self.width)
         shape = (*view.shape[:loops], -1, *view.shape[loops:-1], self.width)
-        panels = np.moveaxis(target.reshape(shape), loops, -2)
+        typed = target.view(_NUMPY[self.format])
+        panels = np.moveaxis(typed.reshape(shape), loops, -2)
         whole = view[..., : extent - rest]
         panels[..., :full, :] = whole.reshape(*whole.shape[:-1], full, self.width)
         if rest:
@@ -106,12 +115,18 @@ def _byte_strides(
 
 
 def packed(
-    leaf: Leaf, tensor: int, at: Affine, axes: tuple[tuple[int, int], ...], width: int, limit: int
+    leaf: Leaf,
+    tensor: int,
+    at: Affine,
+    axes: tuple[tuple[int, int], ...],
+    width: int,
+    limit: int,
+    format: Format = Format.FP32,
 ) -> Packed | None:
     """The packed form of a factor whose ``axes`` are (extent, stride), the vector axis first; None
     where a loop moves it backwards or it would grow beyond ``limit`` elements times ``GROWTH``."""
     moves = tuple((level, leaf.trips(level), step) for level, step in at.terms)
     if any(step < 0 for _, _, step in moves):
         return None
-    found = Packed(tensor, at.first, moves, axes[0], axes[1:], width)
+    found = Packed(tensor, at.first, moves, axes[0], axes[1:], width, format)
     return found if found.elements <= GROWTH * limit + found.block_elements else None

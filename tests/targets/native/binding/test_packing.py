@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -9,7 +10,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autotune.isa.formats import Format
 from autotune.isa.tile import row_major
+from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.binding.packing import Packed
 
 GUARD = np.float32(-7)
@@ -62,3 +65,20 @@ def test_panels_hold_the_same_however_the_tensor_lies_in_memory(
         packed.pack(tensor, target[:-1])
         np.testing.assert_array_equal(target[:-1], wanted)
         assert target[-1] == GUARD
+
+
+@given(factors(), st.sampled_from([Format.INT8, Format.UINT8]))
+def test_panels_of_bytes_hold_the_same(
+    factor: tuple[Packed, tuple[int, ...]], format: Format
+) -> None:
+    packed, shape = factor
+    packed = replace(packed, width=4 * packed.width)
+    numbers = np.arange(prod(shape), dtype=np.int64).reshape(shape)
+    tensor = numbers.astype(ARRAY_TYPES[format])
+    narrow = replace(packed, format=format)
+    assert 4 * narrow.elements == packed.elements
+    target = np.full(narrow.elements + 1, GUARD)
+    narrow.pack(tensor, target[:-1])
+    wanted = expected(packed, tensor)
+    np.testing.assert_array_equal(target[:-1].view(tensor.dtype), wanted)
+    assert target[-1] == GUARD

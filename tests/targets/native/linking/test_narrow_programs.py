@@ -14,6 +14,8 @@ from autotune.isa.functions import BinaryFn, When
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
 from autotune.targets.arrays import ARRAY_TYPES
+from autotune.targets.native.binding.binding import WIDENED_ROWS
+from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape
 from autotune.targets.native.codegen.kernel_spec import Recipe
 from autotune.targets.native.codegen.vector.vector_run import VectorRun
@@ -90,6 +92,49 @@ def requantised(rows: int, depth: int, columns: int) -> Program:
         ),
         elements=c + 2 * rows * columns,
     )  # fmt: skip
+
+
+def weights_only(rows: int, depth: int, columns: int, format: Format) -> Program:
+    """y = a · b of fp32 numbers by constant bytes."""
+    a, b, c = 0, rows * depth, rows * depth + depth * columns
+    return one_core(
+        load(0, a, rows * depth),
+        load(1, b, depth * columns),
+        make(Opcode.MATMUL, m=rows, n0=columns, k0=depth, a_m=depth, a_k0=1, b_base=b,
+             b_k0=columns, b_n0=1, c_base=c, c_m=columns, c_n0=1, accumulate=int(When.NEVER)),
+        store(2, c, rows * columns),
+        tensors=(
+            tensor("a", rows * depth),
+            tensor("b", depth * columns, role=Role.CONSTANT, format=format),
+            tensor("y", rows * columns, role=Role.OUTPUT),
+        ),
+        elements=c + rows * columns,
+    )  # fmt: skip
+
+
+@needs_llvm
+@pytest.mark.parametrize("format", [U8, S8])
+@pytest.mark.parametrize(("rows", "kept"), [(1, True), (WIDENED_ROWS, True), (40, False)])
+def test_weights_of_few_rows_are_bytes_in_memory_too(
+    compiler: Compiler, format: Format, rows: int, kept: bool
+) -> None:
+    program = weights_only(rows, 70, 96, format)
+    (call,) = bind(program, host_isa()).calls
+    assert isinstance(call.packed, Packed)
+    assert call.packed.format is (format if kept else Format.FP32)
+    assert 4 * call.packed.elements >= 70 * 96 * call.packed.format.bytes
+    rng, dtype = np.random.default_rng(3), ARRAY_TYPES[format]
+    limits = np.iinfo(dtype)
+    arrays: dict[str, np.ndarray] = {
+        "a": rng.standard_normal(rows * 70, np.float32),
+        "b": rng.integers(limits.min, limits.max, 70 * 96, dtype, endpoint=True),
+    }
+    wide = {**arrays, "b": arrays["b"].astype(np.float32)}
+    (got,) = executed(program, arrays, compiler).values()
+    (same,) = executed(weights_only(rows, 70, 96, Format.FP32), wide, compiler).values()
+    np.testing.assert_array_equal(got, same)
+    a, b = arrays["a"].reshape(rows, 70).astype(float), wide["b"].reshape(70, 96).astype(float)
+    np.testing.assert_allclose(got.reshape(rows, 96), a @ b, rtol=0, atol=1e-4 * abs(a @ b).max())
 
 
 @needs_llvm

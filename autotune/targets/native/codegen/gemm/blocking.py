@@ -21,6 +21,7 @@ NEAR_BYTES = 24 * 1024  # of the factor in lanes that stay in an L1 cache beside
 FAR_CYCLES = 0.15  # that a vector from the L2 cache costs more, most of it hidden
 MAX_COMING_TILES = 32  # more, and what the first one waits for hardly counts
 LOST_CYCLES = 1.0  # that it costs more where not even that cache holds a panel
+WIDENED_CYCLES = 1.0  # that a vector costs more which becomes fp32 in a register
 SCALAR_CYCLES = 0.03  # that a broadcast element costs beyond its load: it may come from L2 too
 SCATTERED = 1.02  # what a tile across lines of row0 must gain: it is more code
 TILE_CYCLES = 12.0  # to begin and end a tile
@@ -101,10 +102,10 @@ def _blocking(loops: Loops, isa: VectorIsa, width: int, scattered: bool, outside
             tiles = panels[0].tiles
         panels.append(Panels(full, 1, vectors, rest - (vectors - 1) * isa.lanes, tiles))
     again = loops.vector.size if outside else width
-    far = 4 * loops.depth * again > NEAR_BYTES
+    far = loops.lane_bytes * loops.depth * again > NEAR_BYTES
     repeats = 1 if scattered else loops.row1.size
     count = sum(part.count for part in panels[0].tiles) * repeats
-    beyond = 4 * loops.depth * loops.vector.size > MIDDLE_BYTES
+    beyond = loops.lane_bytes * loops.depth * loops.vector.size > MIDDLE_BYTES
     coming = _coming(width, count) if beyond and not outside else 0
     return Blocking(width, tuple(panels), scattered, outside, far, coming)
 
@@ -145,8 +146,10 @@ def _cycles(loops: Loops, blocking: Blocking) -> float:
     repeats = 1 if blocking.scattered else loops.row1.size
     cycles, tiles = 0.0, 0
     way = FAR_CYCLES if blocking.far else 0.0
-    if not blocking.rows_outside and 4 * loops.depth * blocking.width > MIDDLE_BYTES:
+    panel = loops.lane_bytes * loops.depth * blocking.width
+    if not blocking.rows_outside and panel > MIDDLE_BYTES:
         way = LOST_CYCLES
+    way += WIDENED_CYCLES * loops.widens
     for panels in blocking.panels:
         for part in panels.tiles:
             step = _step_cycles(part.rows, panels.vectors) + panels.vectors * way
@@ -163,7 +166,7 @@ def _traffic_cycles(loops: Loops, blocking: Blocking, tiles: int) -> float:
     whole cache lines touch those of c twice."""
     rows = loops.row1.size * loops.row0.size
     panels = -(-loops.vector.size // blocking.width)
-    lanes, scalars = 4 * loops.depth * loops.vector.size, 4 * _span(loops)
+    lanes, scalars = loops.lane_bytes * loops.depth * loops.vector.size, 4 * _span(loops)
     ends = 4 * rows * loops.vector.size
     if blocking.rows_outside:
         moved = scalars + ends + lanes * (tiles if lanes > STREAMED_BYTES else 1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from autotune.errors import ProgramError
+from autotune.isa.formats import Format
 from autotune.targets.native.codegen.gemm.blocking import Blocking, Panels, RowTiles, best_blocking
 from autotune.targets.native.codegen.gemm.blocks import BlockWriter
 from autotune.targets.native.codegen.gemm.epilogue import (
@@ -28,6 +29,7 @@ from autotune.targets.native.codegen.gemm.register_tile import Columns, Rows, Ti
 from autotune.targets.native.codegen.gemm.shape import GemmShape, VectorAxis
 from autotune.targets.native.codegen.writing.ir import FunctionWriter
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.writing.narrow_strips import ELEMENTS
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 SHORT_STEPS = 256
@@ -41,6 +43,10 @@ def gemm(shape: GemmShape, isa: VectorIsa) -> MicroKernel:
     r (with the same strides), and overlaps no other operand. Raises ProgramError for panels that do
     not fit the instruction set."""
     most = isa.lanes * (isa.registers - 2)
+    if shape.panel_format is not Format.FP32 and shape.panel is None:
+        raise ProgramError(
+            f"matmul: {shape.panel_format.name} is widened in panels only; give a width of panels"
+        )
     if shape.panel is not None and (shape.panel % isa.lanes or shape.panel > most):
         raise ProgramError(
             f"matmul: panels of {shape.panel} on {isa.name}; "
@@ -102,6 +108,11 @@ class GemmWriter:
         self._repeat(outer.size, lambda i: self._blocks(self._moved(place, i, outer), buffer))
 
     @property
+    def _lane_kind(self) -> str:
+        """The type of the packed factor's elements."""
+        return ELEMENTS[self.shape.panel_format]
+
+    @property
     def _scalar_kind(self) -> str:
         """The type of the broadcast factor's elements."""
         return "float"
@@ -138,7 +149,8 @@ class GemmWriter:
         place = self._at_panel(place, panels, p)
         if self.blocking.coming and self.shape.panel is not None:
             following = self.blocking.width * self.loops.depth
-            place = replace(place, coming=self.writer.offset(place.lanes, following))
+            coming = self.writer.offset(place.lanes, following, self._lane_kind)
+            place = replace(place, coming=coming)
         if self.local is not None:
             columns = _columns(panels, self.local.vector.lanes)
             width, reductions = self.blocking.width, self.local.reductions
@@ -176,7 +188,7 @@ class GemmWriter:
         share = self.loops.depth * self.blocking.coming
 
         def tile(at: Place, i: _Index) -> None:
-            at = replace(at, coming=self._offset(at.coming, i, share))
+            at = replace(at, coming=self._offset(at.coming, i, share, self._lane_kind))
             first = self._times(i, tiles.rows, tiles.first)
             if self.blocking.scattered:
                 body(at, first)
@@ -185,7 +197,7 @@ class GemmWriter:
 
         def line(j: _Index) -> None:
             number = self._times(j, tiles.count, before * lines)
-            at = replace(place, coming=self._offset(place.coming, number, share))
+            at = replace(place, coming=self._offset(place.coming, number, share, self._lane_kind))
             at = at if self.blocking.scattered else self._moved(at, j, self.loops.row1)
             self._repeat(tiles.count, lambda i: tile(at, i))
 
@@ -215,7 +227,8 @@ class GemmWriter:
     def _sums(self, columns: Columns, rows: Rows, place: Place) -> list[str]:
         """The sums of a tile, as vectors of floats."""
         coming = self.blocking.coming if place.coming else 0
-        sums = TileSums(self.writer, self.isa, columns, rows, self.loops.reductions, coming)
+        reductions, format = self.loops.reductions, self.shape.panel_format
+        sums = TileSums(self.writer, self.isa, columns, rows, reductions, coming, format=format)
         return sums.write(place.lanes, place.scalars, place.coming)
 
     def _offsets(self, first: _Index, count: int, stride1: int, stride0: int) -> Rows:
@@ -246,7 +259,7 @@ class GemmWriter:
 
     def _moved(self, place: Place, index: _Index, axis: Axis, bias: int = 0) -> Place:
         return Place(
-            self._offset(place.lanes, index, axis.lanes),
+            self._offset(place.lanes, index, axis.lanes, self._lane_kind),
             self._offset(place.scalars, index, axis.broadcast, self._scalar_kind),
             self._offset(place.c, index, axis.c),
             self._offset(place.r, index, axis.r),

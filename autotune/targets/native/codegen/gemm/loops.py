@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from autotune.isa.formats import ELEMENT_BYTES
 from autotune.targets.native.codegen.gemm.shape import BiasAxis, GemmShape, VectorAxis, vector_axis
 
 
@@ -44,7 +45,8 @@ class Reduction:
 class Loops:
     """``vector`` is the axis in lanes; ``row1``, ``row0`` are rows that share the factor in lanes;
     ``outer`` is an axis that does not. ``reductions`` come outermost first, at least one.
-    ``bias_row`` is the bias's stride along row0, ``bias_vector`` along the vector axis."""
+    ``bias_row`` is the bias's stride along row0, ``bias_vector`` along the vector axis. ``lane_bytes`` are
+    those of an element of the factor in lanes; narrow ones are widened in registers."""
 
     axis: VectorAxis
     outer: Axis
@@ -54,6 +56,12 @@ class Loops:
     reductions: tuple[Reduction, ...]
     bias_row: int
     bias_vector: int
+    lane_bytes: int = ELEMENT_BYTES
+
+    @property
+    def widens(self) -> bool:
+        """Whether elements of the factor in lanes become fp32 in registers."""
+        return self.lane_bytes < ELEMENT_BYTES
 
     @property
     def depth(self) -> int:
@@ -85,6 +93,7 @@ def loops_of(shape: GemmShape) -> Loops:
         swapped = tuple(Reduction(k.size, k.broadcast, k.lanes) for k in reductions)
         loops = Loops(axis, n1, Axis(), _broadcast(m), n0, swapped, by_m, by_n0)
     if shape.panel is not None:
+        loops = replace(loops, lane_bytes=shape.panel_format.bytes)
         return packed(loops, shape.panel)
     return replace(_merged(loops), reductions=_merge(loops.reductions))
 

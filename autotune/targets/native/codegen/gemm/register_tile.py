@@ -7,9 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from autotune.isa.formats import Format
 from autotune.targets.native.codegen.gemm.loops import Reduction
 from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.writing.lane_access import broadcast, load_lanes
+from autotune.targets.native.codegen.writing.lanes import Lanes
+from autotune.targets.native.codegen.writing.narrow_strips import ELEMENTS, load_narrow
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 MAX_UNROLL = 4
@@ -37,7 +40,8 @@ Rows = Sequence[str | int]
 @dataclass(slots=True)
 class TileSums:
     """Writes the reduction of a tile. ``reductions`` from the outermost in; ``rows`` are offsets in
-    the broadcast factor. What is ``coming`` next is prefetched, so many elements a step."""
+    the broadcast factor. What is ``coming`` next is prefetched, so many elements a step. ``format`` is that
+    of the factor in lanes, dense unless it is fp32."""
 
     writer: FunctionWriter
     isa: VectorIsa
@@ -46,6 +50,12 @@ class TileSums:
     reductions: tuple[Reduction, ...]
     coming: int = 0
     locality: int = 3
+    format: Format = Format.FP32
+
+    @property
+    def _kind(self) -> str:
+        """Type of an element of the factor in lanes."""
+        return ELEMENTS[self.format]
 
     def write(
         self, lanes: str, scalars: str, coming: str = "", before: list[str] | None = None
@@ -70,14 +80,16 @@ class TileSums:
         loop = self.writer.begin(trips, *carried)
         places, sums = loop.values[: len(pointers)], list(loop.values[len(pointers) :])
         if innermost:
-            for near in range(0, unroll * self.coming, LINE_BYTES // 4):
-                prefetch(self.writer, places[2], near, locality=self.locality)
+            for near in range(0, unroll * self.coming, LINE_BYTES // self.format.bytes):
+                prefetch(self.writer, places[2], near, locality=self.locality, kind=self._kind)
             sums = self._steps(k, unroll, places[0], places[1], sums)
         else:
             sums = self._level(depth + 1, places[0], places[1], places[-1], sums)
         within = unroll * math.prod(inner.size for inner in self.reductions[depth + 1 :])
         strides = (unroll * k.lanes, unroll * k.broadcast, within * self.coming)
-        following = [self.writer.offset(*each) for each in zip(places, strides, strict=False)]
+        kinds = (self._kind, "float", self._kind)
+        moves = zip(places, strides, kinds, strict=False)
+        following = [self.writer.offset(*each) for each in moves]
         self.writer.end(loop, *following, *sums)
         return sums
 
@@ -117,7 +129,9 @@ class TileSums:
     def _vector(self, lanes: str, near: int, j: int) -> str:
         stride = self.columns.stride
         count = self.columns.last_lanes if j == self.columns.vectors - 1 else self.isa.lanes
-        place = self.writer.offset(lanes, near + j * self.isa.lanes * stride)
+        place = self.writer.offset(lanes, near + j * self.isa.lanes * stride, self._kind)
+        if self.format is not Format.FP32:
+            return load_narrow(Lanes(self.writer, self.isa), place, stride, 0, count, self.format)
         return load_lanes(self.writer, self.isa, place, count, stride)
 
 
@@ -134,10 +148,11 @@ def prefetch(
     *,
     write: bool = False,
     locality: int = 3,
+    kind: str = "float",
 ) -> None:
-    """Ask for the cache line of an element, which need not exist; 2 is into the L2 cache alone."""
+    """Ask for the cache line of an element of a ``kind``, which need not exist; 2 is into the L2 cache alone."""
     writer.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    place = writer.value(f"getelementptr float, ptr {pointer}, i64 {elements}")
+    place = writer.value(f"getelementptr {kind}, ptr {pointer}, i64 {elements}")
     writer.line(
         f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(write)}, i32 {locality}, i32 1)"
     )

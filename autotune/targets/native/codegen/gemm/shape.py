@@ -6,8 +6,13 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 
 from autotune.errors import ProgramError
+from autotune.isa.formats import Format
 from autotune.isa.functions import UnaryFn, When
 from autotune.isa.notation import EPILOGUE_FUNCTIONS
+
+
+PANEL_FORMATS = (Format.FP32, Format.INT8, Format.UINT8)
+"""Formats of a packed factor's elements."""
 
 
 class BiasAxis(IntEnum):
@@ -33,6 +38,7 @@ class GemmShape:
 
     With ``panel`` = NR the factor of ``vector_axis(shape)`` is given packed, as
     [ceil(V/NR)][k2·k1·k0][NR] with zeros behind the V-th; its strides then only choose the axis.
+    Elements of panels are of ``panel_format``, and widened in registers.
     BY_LEVEL goes by the kernel's one number, the reduction loop's trip: accumulates unless it is 0,
     ends with the epilogue if it is ``last``. Raises ProgramError for what no MATMUL may be.
     """
@@ -68,6 +74,7 @@ class GemmShape:
     scale: float = 1.0
     adds: bool = False
     panel: int | None = None
+    panel_format: Format = Format.FP32
 
     def __post_init__(self) -> None:
         for name in ("m", "n1", "n0", "k2", "k1", "k0"):
@@ -80,6 +87,10 @@ class GemmShape:
             raise ProgramError(f"matmul: fn {self.fn.name}; its epilogue has copy to clip only")
         if self.panel is not None and self.panel < 1:
             raise ProgramError(f"matmul: panels of {self.panel}; give at least 1")
+        if self.panel_format not in PANEL_FORMATS:
+            raise ProgramError(
+                f"matmul: panels of {self.panel_format.name}; give FP32, INT8 or UINT8"
+            )
         if self.panel is not None and self.n1 > 1 and vector_axis(self) is VectorAxis.N0:
             raise ProgramError(
                 f"matmul: b in panels with n1 = {self.n1}; panels have no n1, give 1"

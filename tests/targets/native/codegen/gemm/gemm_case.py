@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import strategies as st
 
+from autotune.isa.formats import Format
 from autotune.isa.functions import UnaryFn, When
 from autotune.isa.notation import EPILOGUE_FUNCTIONS
+from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.codegen.gemm.shape import (
     BiasAxis,
     GemmShape,
@@ -84,6 +86,11 @@ class Case:
         rng = np.random.default_rng(seed)
         extents = {name: _extent(shape, name) for name in "abcr"}
         a, b, r = (rng.standard_normal(extents[name], np.float32) for name in "abr")
+        if shape.panel_format is not Format.FP32:
+            a, b = (
+                _bytes(rng, shape.panel_format, x.size) if name == packed_factor(shape) else x
+                for name, x in (("a", a), ("b", b))
+            )
         c = np.full(extents["c"] + 2 * GUARDS, GUARD)
         view(c[GUARDS:], shape, "c")[...] = rng.standard_normal((shape.m, shape.n1, shape.n0))
         bias = rng.standard_normal(shape.m if shape.bias == BiasAxis.M else shape.n0, np.float32)
@@ -93,7 +100,7 @@ class Case:
         """The kernel's, with ``c`` as given and the factor in panels if the shape says so."""
         by_name = {"a": self.a, "b": self.b, "c": c[GUARDS:], "bias": self.bias, "r": self.r}
         if self.shape.panel is not None:
-            packed = "a" if vector_axis(self.shape) is VectorAxis.M else "b"
+            packed = packed_factor(self.shape)
             by_name[packed] = panels(self, packed)
         return [by_name[name] for name in self.shape.operands]
 
@@ -147,7 +154,13 @@ def panels(case: Case, name: str) -> np.ndarray:
     whole = whole.reshape(shape.m, -1).T if name == "a" else whole.reshape(-1, shape.n0)
     count = -(-whole.shape[1] // width)
     padded = np.pad(whole, ((0, 0), (0, count * width - whole.shape[1])))
-    return np.ascontiguousarray(padded.reshape(-1, count, width).swapaxes(0, 1), np.float32)
+    dtype = ARRAY_TYPES[shape.panel_format]
+    return np.ascontiguousarray(padded.reshape(-1, count, width).swapaxes(0, 1)).astype(dtype)
+
+
+def packed_factor(shape: GemmShape) -> str:
+    """Name of the factor that panels hold."""
+    return "a" if vector_axis(shape) is VectorAxis.M else "b"
 
 
 def with_panels(shape: GemmShape, width: int) -> GemmShape:
@@ -155,6 +168,12 @@ def with_panels(shape: GemmShape, width: int) -> GemmShape:
     if vector_axis(shape) is VectorAxis.N0:
         shape = replace(shape, n1=1)
     return replace(shape, panel=width)
+
+
+def _bytes(rng: np.random.Generator, format: Format, count: int) -> np.ndarray:
+    """Whole numbers of all of a format's range, as float32."""
+    limits = np.iinfo(ARRAY_TYPES[format])
+    return rng.integers(limits.min, limits.max, count, endpoint=True).astype(np.float32)
 
 
 def _extent(shape: GemmShape, name: str) -> int:

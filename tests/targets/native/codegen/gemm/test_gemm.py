@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.errors import ProgramError
+from autotune.isa.formats import Format
 from autotune.isa.functions import UnaryFn, When
 from autotune.targets.native.codegen.gemm import panels
 from autotune.targets.native.codegen.gemm.blocking import best_blocking, row_tiles
@@ -17,6 +18,7 @@ from autotune.targets.native.codegen.gemm.gemm import gemm
 from autotune.targets.native.codegen.gemm.loops import loops_of
 from autotune.targets.native.codegen.gemm.panels import panel_width
 from autotune.targets.native.codegen.gemm.shape import (
+    PANEL_FORMATS,
     BiasAxis,
     GemmShape,
     VectorAxis,
@@ -94,6 +96,45 @@ def test_any_matmul_equals_numpy(isa: VectorIsa, shape: GemmShape, seed: int) ->
 def test_panels_equal_numpy(isa: VectorIsa, shape: GemmShape, seed: int, vectors: int) -> None:
     width = vectors * isa.lanes or panel_width(with_panels(shape, isa.lanes), isa)
     check(with_panels(shape, width), isa, seed)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
+@settings(max_examples=40, deadline=None)
+@given(shape=shapes(), seed=SEEDS, format=st.sampled_from(PANEL_FORMATS[1:]))
+def test_panels_of_bytes_equal_numpy(
+    isa: VectorIsa, shape: GemmShape, seed: int, format: Format
+) -> None:
+    shape = replace(with_panels(shape, isa.lanes), panel_format=format)
+    check(replace(shape, panel=panel_width(shape, isa)), isa, seed)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 1000, 70), (16, 2100, 64), (14, 500, 2100), (40, 64, 9)]
+)
+def test_large_panels_of_bytes_equal_numpy(isa: VectorIsa, m: int, n: int, k: int) -> None:
+    shape = dense(m, n, k, panel=isa.lanes, panel_format=Format.INT8, epilogue=When.ALWAYS)
+    check(replace(shape, panel=panel_width(shape, isa)), isa)
+
+
+def test_panels_of_bytes_round_as_those_of_floats() -> None:
+    isa = RUNNABLE[0]
+    shape = dense(5, 100, 300, panel=isa.lanes, panel_format=Format.UINT8)
+    narrow = Case.of(shape, 7)
+    wide = replace(narrow, shape=replace(shape, panel_format=Format.FP32))
+    results = []
+    for case in (narrow, wide):
+        c = case.c.copy()
+        compiled(gemm(case.shape, isa), isa)(*case.operands(c), numbers=())
+        results.append(c)
+    np.testing.assert_array_equal(*results)
+
+
+def test_bytes_that_are_not_in_panels_are_refused() -> None:
+    with pytest.raises(ProgramError, match="INT8 is widened in panels only"):
+        gemm(dense(4, 16, 8, panel_format=Format.INT8), RUNNABLE[0])
+    with pytest.raises(ProgramError, match="panels of BF16"):
+        dense(4, 16, 8, panel=16, panel_format=Format.BF16)
 
 
 @pytest.mark.parametrize("isa", VECTOR_ISAS, ids=lambda isa: isa.name)
