@@ -11,6 +11,7 @@ from autotune.graph.mapped_weights import copy_mapped_weights
 from autotune.graph.passes.activation_pattern import ActivationPattern
 from autotune.graph.passes.affine_folding import AffineFolding
 from autotune.graph.passes.block_sparsity import ZeroBlockMarking
+from autotune.graph.passes.bound_limits import BoundLimits
 from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.common_subexpressions import CommonSubexpressions
 from autotune.graph.passes.constant_folding import ConstantFolding
@@ -31,6 +32,7 @@ from autotune.graph.passes.pad_folding import PadFolding
 from autotune.graph.passes.padding_bands import PaddingBands
 from autotune.graph.passes.padding_taps import PaddingTaps
 from autotune.graph.passes.range_pruning import RangePruning, finite_tensors
+from autotune.graph.passes.requantised_sums import RequantisedSums
 from autotune.graph.passes.score_scaling import ScoreScaling
 from autotune.graph.passes.separable_pooling import SeparablePooling
 from autotune.graph.passes.storage import stored_as, stored_narrow
@@ -45,6 +47,8 @@ PASSES: tuple[Pass, ...] = (
     Identities(),
     ViewChains(),
     RangePruning(),
+    RequantisedSums(),
+    BoundLimits(),
     CommonSubexpressions(),
     ActivationPattern(),
     NormalPattern(),

@@ -10,7 +10,6 @@ from autotune.isa.formats import Format
 from autotune.isa.functions import UnaryFn, When
 from autotune.isa.notation import EPILOGUE_FUNCTIONS
 
-
 PANEL_FORMATS = (Format.FP32, Format.INT8, Format.UINT8)
 """Formats of a packed factor's elements."""
 

@@ -9,10 +9,12 @@ the weights and what their windows have in common, and all of memory is walked i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from autotune.isa.formats import Format
+from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen.vector.interleaving import interleaved, interleaving
 from autotune.targets.native.codegen.vector.loop_order import loop_order
 from autotune.targets.native.codegen.vector.node_code import code_of
@@ -22,6 +24,7 @@ from autotune.targets.native.codegen.vector.streaming import streamed_outputs, w
 from autotune.targets.native.codegen.vector.vector_run import (
     Load,
     Node,
+    Unary,
     VectorRun,
     arguments,
 )
@@ -30,6 +33,7 @@ from autotune.targets.native.codegen.writing.lanes import Lanes
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.writing.narrow_strips import (
     ELEMENTS,
+    LIMITS,
     load_narrow,
     store_narrow,
 )
@@ -238,7 +242,7 @@ class _Code:
                 format = self._run.format(o)
                 step = strip.at * self._tile_stride(o)
                 at = self._writer.offset(pointers[o], step, ELEMENTS[format])
-                value = self._value(output.node, strip)
+                value = self._value(stored_node(self._run.body, output.node, format), strip)
                 if format is not Format.FP32:
                     store_narrow(self._v, value, at, stride, strip.first, strip.count, format)
                 elif o - first in self._streamed and strip.count == self._v.lanes:
@@ -246,6 +250,20 @@ class _Code:
                     self._writer.stream(self._v.floats, value, at, self._isa.bytes)
                 else:
                     store_strip(self._v, value, at, stride, strip.first, strip.count)
+
+
+def stored_node(body: Sequence[Node], node: int, format: Format) -> int:
+    """The node to store as a result: one that only rounds or saturates, as storing does, is passed by."""
+    if format is Format.FP32:
+        return node
+    low, high = LIMITS[format]
+    match body[node]:
+        case Unary(UnaryFn.CLIP, x, p0, p1) if p0 <= low and p1 >= high:
+            return stored_node(body, x, format)
+        case Unary(UnaryFn.ROUND, x):
+            return stored_node(body, x, format)
+        case _:
+            return node
 
 
 def _positions(count: int) -> tuple[_Strip, ...]:

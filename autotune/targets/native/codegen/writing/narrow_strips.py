@@ -16,7 +16,7 @@ ELEMENTS = {
 """Type of an element in memory; integers of a word go by way of floats of the same bits."""
 LIMITS = {Format.INT8: (-128.0, 127.0), Format.UINT8: (0.0, 255.0)}
 """Least and largest number of the formats that results are rounded to."""
-MAGIC, MAGIC_BITS = 12582912.0, 0x4B400000
+MAGIC = 12582912.0
 """1.5 · 2^23: a small number added to it is rounded to nearest, ties to even, in the lowest bits."""
 
 
@@ -39,13 +39,12 @@ def store_narrow(
     v: Lanes, value: str, pointer: str, stride: int, first: int, count: int, format: Format
 ) -> None:
     """The first ``count`` lanes, rounded and saturated, to elements ``first`` to ``first + count``."""
-    low, high = LIMITS[format]
-    zero = v.constant(0.0)
-    number = v.select(v.compare("uno", value, value), zero, value)
-    number = v.at_most(v.at_least(number, v.constant(low)), v.constant(high))
-    bits = v.bits(v.add(number, v.constant(MAGIC)))
-    whole = v.writer.value(f"sub {v.integers} {bits}, {v.integer(MAGIC_BITS)}")
-    narrow = v.writer.value(f"trunc {v.integers} {whole} to {_kind(v.lanes, 'i8')}")
+    low, high = (v.constant(limit) for limit in LIMITS[format])
+    if format is Format.INT8:
+        value = v.select(v.compare("uno", value, value), v.constant(0.0), value)
+    number = v.select(v.compare("ogt", value, low), value, low)  # 0 for NaN if that is the lowest
+    bits = v.bits(v.add(v.at_most(number, high), v.constant(MAGIC)))
+    narrow = v.writer.value(f"trunc {v.integers} {bits} to {_kind(v.lanes, 'i8')}")
     at = v.writer.offset(pointer, first * stride, "i8")
     if stride == 1 or v.lanes == 1:
         for begin, size in pieces(count):
