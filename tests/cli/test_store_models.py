@@ -78,6 +78,13 @@ def test_an_older_model_and_the_shipped_one_answer_when_asked(
     assert "mean error 7.0%" not in shipped and "mean error 11.0%" not in shipped
 
 
+def test_a_prediction_without_calibration_tells_how_novel_each_group_is(command: Command) -> None:
+    document, told = command("predict", "mlp", "--target", "edge")
+    assert "shipped model" in told
+    rows = [row for name in ("unfused", "greedy") for row in document[name]["groups"]]
+    assert len(rows) > 4 and all(0.0 <= row["novelty"] <= 1.0 for row in rows)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

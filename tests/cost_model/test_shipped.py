@@ -11,11 +11,12 @@ import pytest
 from autotune.cost_model.dataset import dataset
 from autotune.cost_model.metrics import mape
 from autotune.cost_model.model import MIN_RECORDS, CostModel
+from autotune.cost_model.predictor import Predictor
 from autotune.cost_model.shipped import MODELS, answering_model, fit_model, shipped_model
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.fusion.analysis import nests_of
-from autotune.fusion.group import Group
+from autotune.fusion.group import Group, layer
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record
 from autotune.store.store import Store
@@ -61,6 +62,17 @@ def test_the_shipped_model_answers_for_every_emulated_spec(name: str) -> None:
     assert answer.model.is_shared and answer.model.spec == spec
     assert f"{answer.model.metrics['mape']:.1%}" in answer.line
     assert f"calibrate --target {name}" in answer.line
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_a_machine_without_calibration_is_told_how_novel_a_group_is(name: str) -> None:
+    spec = load_spec(name)
+    predictor = Predictor(answering_model(Store.memory(), spec).model)
+    usual = predictor.predict(layer("matmul", (64, 64), (64, 64)))
+    assert 0.0 <= usual.novelty <= 1.0
+    rows = predictor.schedules(layer("matmul", (64, 64), (64, 64)), 64)
+    found = predictor.predict_batch(layer("matmul", (64, 64), (64, 64)), rows).novelty
+    assert ((found >= 0.0) & (found <= 1.0)).all() and len(np.unique(found)) > 1
 
 
 def test_the_shipped_file_is_small_and_beats_its_formula_on_unseen_machines() -> None:
