@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.analysis import analytic_model
-from autotune.cost_model.raw_features import RawCounts, raw_columns, trivial_cycles
+from autotune.cost_model.part_rows import PartRows
+from autotune.cost_model.raw_counts import RawCounts, trivial_cycles
+from autotune.cost_model.raw_features import raw_columns
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.schedule.schedule import Schedule
@@ -18,17 +20,18 @@ from autotune.targets.spec import HardwareSpec
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(PartRows):
     """``r`` programs and the ``n`` nests that they run (n ≥ r).
 
     Per nest: ``raw`` [n, R] and ``guided`` [n, G] features, ``work`` [n, W], ``owner`` program; cycles by
     size alone (``trivial``), by ``roofline`` and by analytic ``estimate``. Per program: ``cycles`` as
     measured, ``keys`` of groups, ``networks``.
     """
+
+    PER_PART = ("raw", "guided", "work", "trivial", "roofline", "estimate")
 
     spec: HardwareSpec
     raw: Floats
@@ -41,31 +44,6 @@ class Rows:
     cycles: Floats
     keys: npt.NDArray[np.str_]
     networks: npt.NDArray[np.str_]
-
-    def __len__(self) -> int:
-        return len(self.cycles)
-
-    def summed(self, per_nest: Floats) -> Floats:
-        """Sum a quantity of nests [n] over the nests of each program [r]."""
-        return np.bincount(self.owner, per_nest, len(self)).astype(np.float64)
-
-    def take(self, chosen: Mask) -> Rows:
-        """Return the rows of the ``chosen`` programs [r]."""
-        nests = chosen[self.owner]
-        renumbered = np.cumsum(chosen) - 1
-        return Rows(
-            self.spec,
-            self.raw[nests],
-            self.guided[nests],
-            self.work[nests],
-            self.trivial[nests],
-            self.roofline[nests],
-            self.estimate[nests],
-            renumbered[self.owner[nests]],
-            self.cycles[chosen],
-            self.keys[chosen],
-            self.networks[chosen],
-        )
 
     def first(self, order: Ints) -> Rows:
         """Return the rows of the programs at ``order``, in the order of these rows."""

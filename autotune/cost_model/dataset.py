@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.analysis import AnalyticModel, analytic_model
+from autotune.cost_model.part_rows import PartRows
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
@@ -25,13 +26,15 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class Dataset(PartRows):
     """``r`` measurements and the ``n`` nests that they ran (n ≥ r: a group may have several).
 
     Per nest [n]: ``x`` [n, F] features, ``work`` [n, W] counts of the analytic model's ``work_kinds``,
     ``owner`` measurement, analytic ``estimate`` in cycles, ``dynamic_fj``, ``leak_fj`` per cycle,
     ``moved_bytes``. Per measurement [r]: measured costs, ``weight``, group ``keys``, ``networks``.
     """
+
+    PER_PART = ("x", "work", "estimate", "dynamic_fj", "leak_fj", "moved_bytes")
 
     spec: HardwareSpec
     x: Floats
@@ -48,9 +51,6 @@ class Dataset:
     keys: npt.NDArray[np.str_]
     networks: npt.NDArray[np.str_]
 
-    def __len__(self) -> int:
-        return len(self.cycles)
-
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all columns as hexadecimal digits; another value, row or order makes another."""
@@ -61,10 +61,6 @@ class Dataset:
                 digest.update(f"{field.name} {column.dtype.str} {column.shape}\n".encode())
                 digest.update(np.ascontiguousarray(column).tobytes())
         return digest.hexdigest()
-
-    def summed(self, per_nest: Floats) -> Floats:
-        """Sum a quantity of nests [n] over the nests of each measurement [r]."""
-        return np.bincount(self.owner, per_nest, len(self)).astype(np.float64)
 
     def fit(self, chosen: npt.NDArray[np.bool_]) -> Floats:
         """Fit unit costs [W] to the ``chosen`` measurements [r], whose nests add up."""
@@ -82,14 +78,6 @@ class Dataset:
         """Return the femtojoules [r] by the spec's table, for nests that run in ``cycles`` [n]."""
         return self.summed(self.dynamic_fj + self.leak_fj * cycles)
 
-    def take(self, chosen: npt.NDArray[np.bool_]) -> Dataset:
-        """Return the ``chosen`` measurements [r] with their nests."""
-        rows = chosen[self.owner]
-        per_nest = {name: getattr(self, name)[rows] for name in _PER_NEST}
-        per_run = {name: getattr(self, name)[chosen] for name in _PER_RUN}
-        owner = (np.cumsum(chosen) - 1)[self.owner[rows]]
-        return Dataset(spec=self.spec, owner=owner, **per_nest, **per_run)
-
     @property
     def part(self) -> Floats:
         """Share [n] of each nest in its measurement's analytic cycles."""
@@ -103,22 +91,19 @@ class Dataset:
         return order[last]
 
 
-_PER_NEST = ("x", "work", "estimate", "dynamic_fj", "leak_fj", "moved_bytes")
-_PER_RUN = ("cycles", "energy_fj", "dram_bytes", "weight", "keys", "networks")
-
-
 def joined(parts: Sequence[Dataset]) -> Dataset:
     """Return the measurements of several machines with one kind of memory, one machine after another.
 
     ``spec`` is the first one's: only its kind of memory holds for all.
     """
-    columns = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in (*_PER_NEST, *_PER_RUN)
-    }
     first = np.cumsum([0, *(len(part) for part in parts)])
-    owner = np.concatenate([part.owner + at for part, at in zip(parts, first, strict=False)])
-    return Dataset(spec=parts[0].spec, owner=owner, **columns)
+    moved = [replace(part, owner=part.owner + at) for part, at in zip(parts, first, strict=False)]
+    columns = {
+        field.name: np.concatenate([getattr(part, field.name) for part in moved])
+        for field in fields(Dataset)
+        if field.name != "spec"
+    }
+    return Dataset(spec=parts[0].spec, **columns)
 
 
 @dataclass(frozen=True, slots=True)

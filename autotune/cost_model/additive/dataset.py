@@ -10,18 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.additive.features import FEATURES, WORK_KINDS, operator_features
+from autotune.cost_model.part_rows import PartRows
 from autotune.fusion.group import Group
 from autotune.store.records import Outcome, Record
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorRows:
+class OperatorRows(PartRows):
     """``r`` groups and the ``n`` operators of all: ``x`` [n, F], ``work`` [n, W], ``owner`` [n] their group.
     Groups have measured ``seconds``, ``weight``, ``keys`` and ``networks``, all [r]."""
+
+    PER_PART = ("x", "work")
 
     x: Floats
     work: Floats
@@ -30,13 +32,6 @@ class OperatorRows:
     weight: Floats
     keys: npt.NDArray[np.str_]
     networks: npt.NDArray[np.str_]
-
-    def __len__(self) -> int:
-        return len(self.seconds)
-
-    def summed(self, per_operator: Floats) -> Floats:
-        """Sum a quantity of operators [n] over those of each group [r]."""
-        return np.bincount(self.owner, per_operator, len(self)).astype(np.float64)
 
     @property
     def group_work(self) -> Floats:
@@ -49,20 +44,6 @@ class OperatorRows:
     def operators(self) -> Ints:
         """Number of operators [r] of each group."""
         return np.bincount(self.owner, minlength=len(self)).astype(np.int64)
-
-    def take(self, chosen: Bools) -> OperatorRows:
-        """Return the ``chosen`` groups [r] with their operators."""
-        rows = chosen[self.owner]
-        place = np.cumsum(chosen) - 1
-        return OperatorRows(
-            self.x[rows],
-            self.work[rows],
-            place[self.owner[rows]],
-            self.seconds[chosen],
-            self.weight[chosen],
-            self.keys[chosen],
-            self.networks[chosen],
-        )
 
 
 def operator_rows(records: Sequence[Record], clock_hz: float) -> OperatorRows:
