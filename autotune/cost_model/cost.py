@@ -37,6 +37,12 @@ class Cost(Displayed):
         """True for a program unlike those that the model was trained on: its cost is best measured."""
         return self.novelty >= NOVEL
 
+    @property
+    def caution(self) -> float:
+        """Factor on the cycles that covers what the model does not know: the upper end of a novel program's
+        interval over its cycles, else 1."""
+        return self.high_cycles / self.cycles if self.is_novel else 1.0
+
     def _card(self) -> Card:
         interval = f"{self.low_cycles:,.0f} to {self.high_cycles:,.0f}"
         facts = [

@@ -79,12 +79,13 @@ class Forest:
         return pack_trees(self.roots, self.feature, self.value, self.left, self.nan_left)
 
     @classmethod
-    def of(cls, booster: xgb.Booster) -> Forest:
-        """Return the trees of a trained XGBoost regressor of one output.
+    def of(cls, booster: xgb.Booster, after: Forest | None = None) -> Forest:
+        """Return the trees of a trained XGBoost regressor of one output; behind the trees of ``after`` where
+        boosting started from their predictions.
 
         Raises ``StoreError`` for one of another kind, or with trees deeper than 8 levels.
         """
-        return _from_document(json.loads(booster.save_raw("json")), booster)
+        return _from_document(json.loads(booster.save_raw("json")), booster, after)
 
     def predict(self, x: Floats | Singles) -> Floats:
         """Return predictions [n] of rows ``x`` [n, F], which are rounded to float32; NaN is a missing
@@ -150,7 +151,7 @@ def _check_tables(forest: Forest) -> None:
         raise StoreError("cost model: damaged trees")
 
 
-def _from_document(document: dict[str, Any], booster: xgb.Booster) -> Forest:
+def _from_document(document: dict[str, Any], booster: xgb.Booster, after: Forest | None) -> Forest:
     """Read the document that XGBoost saves (its ``doc/model.schema``)."""
     learner = document["learner"]
     boosting = learner["gradient_booster"]
@@ -171,9 +172,25 @@ def _from_document(document: dict[str, Any], booster: xgb.Booster) -> Forest:
     )
     base = float(np.float32(parameters["base_score"].strip("[]")))
     features = int(parameters["num_feature"])
+    if after is not None:
+        base, roots, columns = _joined(after, roots, columns)
     probes = _draw_probes(columns["feature"], columns["value"], features)
-    known = {"probes": probes, "answers": booster.inplace_predict(probes)}
+    start = None if after is None else after.predict(probes).astype(np.float32)
+    known = {"probes": probes, "answers": booster.inplace_predict(probes, base_margin=start)}
     return Forest(features, base, roots, **columns, **known)
+
+
+def _joined(
+    first: Forest, roots: npt.NDArray[np.int32], columns: dict[str, npt.NDArray[Any]]
+) -> tuple[float, npt.NDArray[np.int32], dict[str, npt.NDArray[Any]]]:
+    """Return base, roots and columns of the trees of a forest, then of others."""
+    nodes = np.int32(len(first.feature))
+    moved = columns | {"left": columns["left"] + np.where(columns["feature"] >= 0, nodes, 0)}
+    together = {
+        name: np.concatenate([getattr(first, name), moved[name]]).astype(kind)
+        for name, kind in _COLUMNS
+    }
+    return first.base, np.concatenate([first.roots, roots + nodes]).astype(np.int32), together
 
 
 _LINKED = ("reg:logistic", "reg:gamma", "reg:tweedie", "reg:squaredlogerror")

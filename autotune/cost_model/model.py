@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,15 +17,16 @@ import numpy.typing as npt
 
 from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.cached.work_kinds import UNIT_COSTS
-from autotune.cost_model.cost import NOVEL
+from autotune.cost_model.cost import Cost
 from autotune.cost_model.dataset import Dataset, dataset, joined
 from autotune.cost_model.estimate import Estimate, Forecast, Prediction
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.model_file import is_shared, pack, unpack
 from autotune.cost_model.provenance import Provenance, feature_hash
-from autotune.cost_model.support import Support, novelty, percentiles
+from autotune.cost_model.support import Support, moved_percentiles, novelty, percentiles
 from autotune.cost_model.training import (
     COVERAGE,
+    MORE_ROUNDS,
     Ratios,
     boost_scale,
     conformal_quantile,
@@ -53,6 +54,8 @@ MIN_RECORDS = 50
 """Fewer successful measurements than this give no model."""
 WORST = 5
 """Groups that a training says it was worst at."""
+MOST_TREES = 300
+"""Trees for cycles beyond which a model is not extended, but trained anew: predicting takes longer by each."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,37 @@ class CostModel:
         metrics = held.metrics(data) | formula.as_baseline(data)
         origin = _provenance(data, seed, base)
         return cls(spec, learned, metrics, held.misjudged(data, WORST), provenance=origin)
+
+    def extended(
+        self, records: Sequence[Record], *, seed: int, weights: Sequence[float] | None = None
+    ) -> CostModel | None:
+        """Return this model with ``MORE_ROUNDS`` trees that learn what it leaves of measurements, old and new ones.
+
+        It takes a fraction of the time of ``fit``, for nothing is held out: intervals and ``metrics`` stay those of
+        this model, and whoever takes it judges it first. Return None for a model without trees of its own for
+        cycles, for fewer than ``MIN_RECORDS`` measurements, and for more than ``MOST_TREES`` in the end. Takes
+        ``weights`` as ``fit`` does.
+        """
+        before, learned = self._learned.ratios, self._learned
+        if before.cycles is None or len(before.cycles.roots) + MORE_ROUNDS > MOST_TREES:
+            return None
+        data = dataset(records, self.spec, weights)
+        if len(data) < MIN_RECORDS:
+            return None
+        everywhere = np.ones(len(data), dtype=bool)
+        ratios = train(data, everywhere, seed, before.base, before=before)
+        grown = Learned(ratios, learned.scale, learned.factor)
+        known, x = learned.known_support, data.x[data.main]
+        if known is not None and learned.support is not None and grown.support is not None:
+            known = moved_percentiles(known, learned.support.of(x), grown.support.of(x))
+        origin = _provenance(data, seed, self)
+        return CostModel(
+            self.spec,
+            replace(grown, known_support=known),
+            self.metrics,
+            verifier=self._verifier,
+            provenance=origin,
+        )
 
     @classmethod
     def typical(cls, spec: HardwareSpec) -> CostModel:
@@ -280,27 +314,28 @@ class CostModel:
 
         Raises ``ScheduleError`` for a group that no program can be made of.
         """
+        return self.total(group, schedule).cycles
+
+    def total(self, group: Group, schedule: Schedule) -> Cost:
+        """Return all that is predicted of a group: sums over its nests, and the largest novelty among them.
+
+        Raises ``ScheduleError`` as ``predict`` does.
+        """
         nests = nests_of(group)
         if len(schedule.nests) != len(nests):
             raise ScheduleError(f"schedule has {len(schedule.nests)} nests, the group {len(nests)}")
-        return sum(
-            float(self.predict_nest(nest, ScheduleTable.of(nest, [part])).cycles[0])
+        found = [
+            self.estimate(nest, ScheduleTable.of(nest, [part]))
             for nest, part in zip(nests, schedule.nests, strict=True)
-        )
+        ]
+        sums = np.sum([np.zeros(5), *(one.columns[:, 0] for one in found)], axis=0)
+        cycles, low, high, energy, dram = sums.tolist()
+        novelty = float(np.fmax.reduce([np.nan, *(one.novelty[0] for one in found)]))
+        return Cost(schedule, cycles, low, high, energy, dram, novelty)
 
     def caution(self, group: Group, schedule: Schedule) -> float:
-        """Return the factor on a candidate's cost that covers what the model does not know: for a novel one the
-        upper end of its interval over its prediction, else 1. Raises ``ScheduleError`` as ``predict`` does."""
-        nests = nests_of(group)
-        if len(schedule.nests) != len(nests):
-            raise ScheduleError(f"schedule has {len(schedule.nests)} nests, the group {len(nests)}")
-        cycles = high = 0.0
-        is_novel = False
-        for nest, part in zip(nests, schedule.nests, strict=True):
-            found = self.estimate(nest, ScheduleTable.of(nest, [part]))
-            cycles, high = cycles + float(found.cycles[0]), high + float(found.high[0])
-            is_novel |= bool(found.novelty[0] >= NOVEL)
-        return high / cycles if is_novel else 1.0
+        """Return the ``caution`` of a candidate's cost. Raises ``ScheduleError`` as ``predict`` does."""
+        return self.total(group, schedule).caution
 
     @property
     def trees(self) -> dict[str, Forest]:

@@ -53,6 +53,13 @@ def percentiles(support: Floats) -> Floats:
     return np.round(found, 6)
 
 
+def moved_percentiles(known: Floats, before: Floats, after: Floats) -> Floats:
+    """Return percentiles of held-out supports of grown trees: ``known`` ones, moved as those of the training rows
+    were, from ``before`` [n] to ``after`` [n]."""
+    moved: Floats = np.maximum.accumulate(known + percentiles(after) - percentiles(before))
+    return moved
+
+
 def novelty(support: Floats, known: Floats) -> Floats:
     """Return the share [n] of training rows, held out, with more support than ``support`` [n]; ``known`` are
     their ``percentiles``."""

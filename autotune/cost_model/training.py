@@ -52,10 +52,20 @@ error on 35 unseen machines larger (4.6 % to 5.4 %), with these it stays or fall
 FEW = 400
 SIDE = Growth(rounds=40)
 SCALE = Growth(rounds=60, depth=3)
+MORE_ROUNDS = 20
+"""Trees that a continued training adds."""
 
 
-def boost(x: Floats, y: Floats, weight: Floats, seed: int, growth: Growth = COUNTED) -> Forest:
-    """Trees that predict ``y`` [n] from ``x`` [n, F] (Chen and Guestrin 2016, XGBoost, KDD)."""
+def boost(
+    x: Floats,
+    y: Floats,
+    weight: Floats,
+    seed: int,
+    growth: Growth = COUNTED,
+    after: Forest | None = None,
+) -> Forest:
+    """Trees that predict ``y`` [n] from ``x`` [n, F] (Chen and Guestrin 2016, XGBoost, KDD): those of ``after``,
+    and more that learn what these leave."""
     import xgboost as xgb  # takes a second; predicting needs none of it
 
     parameters = {
@@ -70,12 +80,13 @@ def boost(x: Floats, y: Floats, weight: Floats, seed: int, growth: Growth = COUN
         "min_child_weight": growth.leaf_weight,
         "lambda": growth.pull,
         "base_score": float(np.average(y, weights=weight)),
-        "seed": seed,
+        "seed": seed if after is None else seed + len(after.roots),
         "nthread": 1,
         "verbosity": 0,
     }
-    matrix = xgb.DMatrix(x, y, weight=weight, nthread=1)
-    return Forest.of(xgb.train(parameters, matrix, num_boost_round=growth.rounds))
+    start = None if after is None else after.predict(x)
+    matrix = xgb.DMatrix(x, y, weight=weight, base_margin=start, nthread=1)
+    return Forest.of(xgb.train(parameters, matrix, num_boost_round=growth.rounds), after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +143,28 @@ def train(
     base: Ratios | None = None,
     *,
     shared: bool = False,
+    before: Ratios | None = None,
 ) -> Ratios:
     """Train on the ``chosen`` measurements [r]. A measurement of several nests trains each nest with
-    the ratio of the whole, weighted by the nest's share. With ``base``, train what it leaves."""
+    the ratio of the whole, weighted by the nest's share. With ``base``, train what it leaves.
+
+    ``before`` are ratios with the same ``base``: their trees stay, and ``MORE_ROUNDS`` learn what all leave at
+    their unit costs."""
     rows = chosen[data.owner]
     x, weight = data.x[rows], (data.part * data.weight[data.owner])[rows]
-    unit_costs = data.fit(chosen)
+    unit_costs = data.fit(chosen) if before is None else before.unit_costs
 
-    def ratio(measured: Floats, analytic: Floats, growth: Growth) -> Forest:
+    def ratio(
+        measured: Floats, analytic: Floats, growth: Growth, after: Forest | None = None
+    ) -> Forest:
         target = np.log(np.maximum(measured, 1.0) / np.maximum(analytic, 1.0))[data.owner][rows]
-        return boost(x, target, weight, seed, growth)
+        if after is not None:
+            growth = replace(growth, rounds=MORE_ROUNDS)
+        return boost(x, target, weight, seed, growth, after)
 
     few = base is not None and int(chosen.sum()) < FEW
     growth = SHARED if shared else TIMED if data.spec.timed else REFINED if few else COUNTED
+    known = Ratios(None, None, None, unit_costs) if before is None else before
     analytic = data.analytic_cycles(unit_costs)
     energy = data.dynamic_fj + data.leak_fj * data.part * data.cycles[data.owner]
     moved = data.moved_bytes
@@ -152,10 +172,11 @@ def train(
         analytic = analytic * np.exp(base.log_cycles(data.x))
         energy = energy * np.exp(base.log_energy(data.x))
         moved = moved * np.exp(base.log_dram(data.x))
+    has_energy, has_dram = bool(data.energy_fj.any()), not data.spec.timed
     return Ratios(
-        ratio(data.cycles, data.summed(analytic), growth),
-        ratio(data.energy_fj, data.summed(energy), SIDE) if data.energy_fj.any() else None,
-        None if data.spec.timed else ratio(data.dram_bytes, data.summed(moved), SIDE),
+        ratio(data.cycles, data.summed(analytic), growth, known.cycles),
+        ratio(data.energy_fj, data.summed(energy), SIDE, known.energy) if has_energy else None,
+        ratio(data.dram_bytes, data.summed(moved), SIDE, known.dram) if has_dram else None,
         unit_costs,
         base,
     )

@@ -38,6 +38,23 @@ def test_every_bit_is_that_of_xgboost(name: str) -> None:
         assert apart.astype(np.float32).tobytes() == theirs[:500].tobytes()
 
 
+def test_trees_that_go_on_from_others_are_those_of_xgboost() -> None:
+    rng = np.random.default_rng(3)
+    x, more = rng.normal(size=(2, 2000, 5))
+    labels = [np.sin(rows).sum(axis=1) for rows in (x, more)]
+    parameters = {"max_depth": 4, "tree_method": "hist", "seed": 1, "nthread": 1, "verbosity": 0}
+    first = xgb.train(parameters, xgb.DMatrix(x, labels[0]), num_boost_round=30)
+    both = xgb.train(parameters, xgb.DMatrix(more, labels[1]), num_boost_round=7, xgb_model=first)
+    known = Forest.of(first)
+    left = xgb.DMatrix(more, labels[1], base_margin=known.predict(more))
+    joined = Forest.of(xgb.train(parameters, left, num_boost_round=7), known)
+    assert len(joined.roots) == 37
+    rows = hostile_rows(joined, 1000, rng)
+    ours = joined.predict(rows).astype(np.float32).tobytes()
+    assert ours == both.inplace_predict(rows).tobytes()
+    assert Forest.from_bytes(joined.to_bytes()).to_bytes() == joined.to_bytes()
+
+
 def test_any_number_of_rows_has_the_same_predictions(small: tuple[xgb.Booster, Forest]) -> None:
     booster, forest = small
     x = hostile_rows(forest, 200, np.random.default_rng(1))

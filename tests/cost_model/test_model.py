@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from autotune.cost_model import model as cost_model
 from autotune.cost_model import model_file, provenance
 from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.dataset import dataset
 from autotune.cost_model.held_out import HeldOut
+from autotune.cost_model.metrics import mape
 from autotune.cost_model.model import MIN_RECORDS, CostModel
 from autotune.cost_model.model_file import provenance_of
 from autotune.cost_model.provenance import feature_hash
+from autotune.cost_model.training import MORE_ROUNDS
 from autotune.errors import StoreError
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
@@ -22,6 +26,7 @@ from autotune.operators.op import OpKind
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.store.records import Outcome, Record
+from autotune.targets.spec import Memory
 from tests.cost_model.measured import SPEC, drawn, observations
 
 pytestmark = pytest.mark.slow  # trains models
@@ -91,6 +96,67 @@ def test_training_is_reproducible_and_the_file_says_on_what(records: list[Record
     assert first.provenance.measurements == len(dataset(records[:80], SPEC))
     assert provenance_of(first.to_bytes()) == first.provenance
     assert CostModel.from_bytes(first.to_bytes(), SPEC).provenance == first.provenance
+
+
+def slowed(records: list[Record]) -> list[Record]:
+    """Return news: records of groups that take 1.4 times as long as the invented machine says."""
+    return [replace(one, cycles=round(1.4 * one.cycles), network="news") for one in records]
+
+
+def error_on(model: CostModel, records: list[Record]) -> float:
+    """Mean error of a model on measurements."""
+    found = [
+        model.predict(Group.from_json(r.group_json), Schedule.from_json(r.schedule_json))
+        for r in records
+    ]
+    return mape(np.array([float(r.cycles) for r in records]), np.array(found))
+
+
+def test_an_extended_model_learns_news_and_forgets_nothing(
+    model: CostModel, records: list[Record]
+) -> None:
+    news = slowed(list(observations(99, 40)))
+    more = model.extended([*records, *news], seed=0)
+    assert more is not None and more.metrics == model.metrics
+    assert error_on(more, news) < 0.8 * error_on(model, news)
+    assert error_on(more, records) < error_on(model, records) + 0.02
+    trees = {name: len(forest.roots) for name, forest in model.trees.items()}
+    grown = {name: len(forest.roots) for name, forest in more.trees.items()}
+    assert grown == {name: n + (0 if name == "scale" else MORE_ROUNDS) for name, n in trees.items()}
+
+
+def test_extending_is_reproducible_and_the_file_says_what_was_extended(
+    model: CostModel, records: list[Record]
+) -> None:
+    both = [*records, *observations(98, 20)]
+    first, second = (model.extended(both, seed=5) for _ in range(2))
+    assert first is not None and second is not None and first.provenance is not None
+    assert first.to_bytes() == second.to_bytes() != model.to_bytes()
+    assert first.provenance.base == hashlib.sha256(model.to_bytes()).hexdigest()
+    assert first.provenance.measurements == len(dataset(both, SPEC))
+    assert CostModel.from_bytes(first.to_bytes(), SPEC).to_bytes() == first.to_bytes()
+
+
+def test_supports_of_an_extended_model_are_those_of_all_its_trees(
+    model: CostModel, records: list[Record]
+) -> None:
+    more = model.extended(records, seed=0)
+    assert more is not None
+    x = dataset(records, SPEC).x
+    before, after = (np.median(one._learned.novelty(x)) for one in (model, more))
+    assert abs(after - before) < 0.05
+    known = more._learned.known_support
+    assert known is not None and (np.diff(known) >= 0).all()
+
+
+def test_what_has_no_trees_of_its_own_or_too_many_is_not_extended(
+    model: CostModel, records: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    formula = CostModel.typical(replace(SPEC, memory=Memory.CACHED))
+    assert formula.extended(records, seed=0) is None
+    assert model.extended(records[:3], seed=0) is None
+    monkeypatch.setattr(cost_model, "MOST_TREES", len(model.cycle_forests[0].roots))
+    assert model.extended(records, seed=0) is None
 
 
 def test_a_fingerprint_tells_training_sets_apart(records: list[Record]) -> None:

@@ -110,7 +110,10 @@ class Learner(Generic[M]):
         pairs = self._dataset.incorporate_fresh(since_seconds, self._work.options.seed)
         replayed = replay_set(self._dataset.held_out())
         fitted = self._learning.fit(
-            self._dataset.training_set(), replayed, self._belief.model, self._work.stopping
+            self._dataset.training_set(since_seconds is not None),
+            replayed,
+            self._belief.model,
+            self._work.stopping,
         )
         if fitted is None:  # closing
             return

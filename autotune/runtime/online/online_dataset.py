@@ -192,9 +192,9 @@ class OnlineDataset:
             entry.trained = True
         return len(pairs)
 
-    def training_set(self) -> TrainingSet:
+    def training_set(self, drifted: bool = False) -> TrainingSet:
         """Return one record per candidate with its believed cycles, oldest first; fresh ones weigh most. Those
-        that models are judged by are left out."""
+        that models are judged by are left out. ``drifted`` passes on what it says."""
         entries = sorted(
             (entry for key, entry in self._entries.items() if not is_held_out(key)),
             key=lambda entry: entry.record.created_at,
@@ -205,6 +205,7 @@ class OnlineDataset:
                 1.0 if entry.record.created_at >= self._since_seconds else CORRECTED_WEIGHT
                 for entry in entries
             ),
+            drifted,
         )
 
     def held_out(self) -> list[Replayed]:
@@ -218,10 +219,12 @@ class OnlineDataset:
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """Records to fit a model on, and the weight of each."""
+    """Records to fit a model on, and the weight of each. ``drifted`` says that old ones changed too: they follow
+    how costs moved since the model before was trained."""
 
     records: tuple[Record, ...]
     weights: tuple[float, ...]
+    drifted: bool = False
 
 
 def _spread(values: Floats) -> float:

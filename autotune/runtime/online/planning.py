@@ -11,7 +11,6 @@ from threading import Event
 
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.version import FEATURE_VERSION
-from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph
@@ -24,7 +23,6 @@ from autotune.runtime.online.online_dataset import TrainingSet
 from autotune.runtime.online.replay_set import Replayed, Verdict
 from autotune.runtime.online.trainer import OnlineTrainer
 from autotune.schedule.schedule import Schedule
-from autotune.schedule.table import ScheduleTable
 from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.targets.protocol import ExclusiveTarget, Target
@@ -92,14 +90,8 @@ class ModelLearning:
     def price(self, model: CostModel, group: Group, schedule: Schedule) -> float:
         """Predicted cost of a group by the objective; of a novel one the worst in its interval, so that a swap
         rests on no prediction that the model has no training for."""
-        cycles = model.predict(group, schedule) * model.caution(group, schedule)
-        if not self.objective.weighs_energy:
-            return cycles
-        energy = sum(
-            float(model.predict_energy(nest, ScheduleTable.of(nest, [part]))[0])
-            for nest, part in zip(nests_of(group), schedule.nests, strict=True)
-        )
-        return self.objective.of(cycles, energy)
+        cost = model.total(group, schedule)
+        return self.objective.of(cost.cycles * cost.caution, cost.energy_fj)
 
     def paid(self, cost: Cost) -> float:
         """Measured cost by the objective."""

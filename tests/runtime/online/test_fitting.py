@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.shipped import shipped_model
+from autotune.fusion.group import Group
+from autotune.runtime.online import fitting
 from autotune.runtime.online.fitting import LeftOff, fitted
+from autotune.runtime.online.learning import predicted_cycles
 from autotune.runtime.online.online_dataset import TrainingSet
+from autotune.runtime.online.replay_set import Replayed, Verdict, judge
+from autotune.schedule.schedule import Schedule
+from autotune.store.records import Record
 from tests.cost_model.measured import SPEC, observations
 
 
@@ -43,3 +50,41 @@ def test_a_fit_starts_no_thread_and_is_the_same_model(monkeypatch: pytest.Monkey
     model, verdict = fitted(training, (), before(), SPEC, 0)
     assert verdict is None
     assert model.to_bytes() == usual.to_bytes()
+
+
+@pytest.mark.slow
+def test_a_model_that_knows_most_is_extended_and_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "EXTENDED_FROM", 100)
+    records = tuple(observations(2, 120))
+    known = CostModel.fit(records[:110], SPEC, seed=0)
+    assert known.provenance is not None and known.kind == "guided"
+    training = TrainingSet(records, (1.0,) * len(records))
+    held = list(observations(3, 12))
+    replayed = [Replayed(record, float(record.cycles), True) for record in held]
+    more = known.extended(records, seed=0, weights=training.weights)
+    assert more is not None
+    model, verdict = fitted(training, replayed, known, SPEC, 0)
+    assert verdict is not None and verdict.count == len(held)
+    assert (model.to_bytes() == more.to_bytes()) == (not verdict_of(known, more, replayed).is_worse)
+    # what the model before predicts exactly: any other one errs more, and a model is fitted
+    exact = [replace(one, cycles=known.predict(*candidate(one.record))) for one in replayed]
+    model, verdict = fitted(training, exact, known, SPEC, 0)
+    fresh = CostModel.fit(records, SPEC, seed=0, base=before())
+    assert verdict is not None and verdict.is_worse and model.to_bytes() == fresh.to_bytes()
+    drifted = replace(training, drifted=True)
+    model, _ = fitted(drifted, replayed, known, SPEC, 0)
+    assert model.to_bytes() == fresh.to_bytes()
+
+
+def candidate(record: Record) -> tuple[Group, Schedule]:
+    return Group.from_json(record.group_json), Schedule.from_json(record.schedule_json)
+
+
+def verdict_of(old: CostModel, new: CostModel, replayed: list[Replayed]) -> Verdict:
+    found = judge(
+        replayed,
+        lambda record: predicted_cycles(old, record),
+        lambda record: predicted_cycles(new, record),
+    )
+    assert found is not None
+    return found
