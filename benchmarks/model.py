@@ -19,7 +19,9 @@ import numpy as np
 from autotune.disk.atomic_file import replace_file
 from autotune.schedule.candidate import Candidate
 from autotune.targets.opening import is_host, spec_names
+from benchmarks.child import busy
 from benchmarks.model_experiments import ablate, learning_curves
+from benchmarks.model_kept import kept_targets
 from benchmarks.model_measure import (
     TargetSets,
     default_groups,
@@ -68,6 +70,8 @@ def collect(name: str, options: Options) -> None:
         candidates = (*training, *in_turn(drawn))
         left = measure_missing(name, candidates, store, options.seconds)
     say(f"{name}: {left} programs left")
+    if is_host(name):
+        replace_file(_conditions_file(name, options), busy())
 
 
 def collect_again(name: str, options: Options) -> None:
@@ -114,7 +118,18 @@ def evaluate(name: str, options: Options) -> TargetFigures:
         tuple(ablate(study)) if options.experiments else (),
         tuple(learning_curves(study)) if options.experiments else (),
         _points(judged[OURS]),
+        _conditions(name, options),
     )
+
+
+def _conditions_file(name: str, options: Options) -> Path:
+    return place(options.folder, name) / "conditions.txt"
+
+
+def _conditions(name: str, options: Options) -> str:
+    """Return how busy the machine was while a timed target was measured."""
+    file = _conditions_file(name, options)
+    return file.read_text() if file.is_file() else ""
 
 
 def _drawn(name: str, options: Options) -> tuple[NetworkSets, ...]:
@@ -172,11 +187,12 @@ def _write(figures: Sequence[TargetFigures], markdown: Path) -> None:
         (pictures / scatter).write_text(scatter_picture(title, actual, predicted))
         if one.curves:
             (pictures / curves).write_text(curves_picture(one.target, one.curves))
-    markdown.write_text(page(figures, "images"))
+    before = markdown.read_text("utf-8") if markdown.is_file() else ""
+    markdown.write_text(page(figures, "images", kept_targets(before)), "utf-8")
 
 
 def main() -> None:
-    """Collect, evaluate, and write the page of every target that the folder has figures of."""
+    """Collect, evaluate, and write the page: targets that the folder has figures of, and what it held of others."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--targets", nargs="*", default=[*spec_names(), "cpu:1", "cpu:2"])
     parser.add_argument("--folder", type=Path, default=Path(".bench/model"), help="measurements")

@@ -10,6 +10,7 @@ import numpy as np
 
 from autotune.targets.opening import spec_names
 from benchmarks.model_experiments import AblationRow, CurvePoint
+from benchmarks.model_kept import SUMMARY, KeptTarget
 from benchmarks.model_scores import Scores
 from benchmarks.model_study import FLOOR, OURS
 from benchmarks.table import Table
@@ -36,6 +37,8 @@ class TargetFigures:
     ablation: tuple[AblationRow, ...]
     curves: tuple[CurvePoint, ...]
     points: tuple[tuple[float, float], ...]
+    conditions: str = ""
+    """Where and how programs were timed, as a sentence; empty on machines that count cycles."""
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> TargetFigures:
@@ -53,7 +56,26 @@ class TargetFigures:
             tuple(AblationRow(**row) for row in plain["ablation"]),
             tuple(CurvePoint(**row) for row in plain["curves"]),
             tuple((actual, predicted) for actual, predicted in plain["points"]),
+            plain.get("conditions", ""),
         )
+
+
+TARGETS = (*spec_names(), "cpu:1", "cpu:2", "ort")
+"""Targets that have a place on the page, in order."""
+
+COLUMNS = (
+    "target",
+    "MAPE, formula",
+    "MAPE, ours",
+    "noise floor",
+    "within ±10 %",
+    "Spearman in a set",
+    "regret, formula",
+    "regret, ours",
+    "worst regret",
+    "coverage of 90 %",
+    "error of whole plans",
+)
 
 
 def _scores(plain: Mapping[str, Any]) -> dict[str, Scores]:
@@ -103,31 +125,51 @@ Columns: the *roofline* (busiest unit); the *formula* (analytic estimate, at fit
 any); ridge regression, a random forest and XGBoost on *raw* features (graph, schedule and spec, no cost of
 any unit); *ours*, what `autotune calibrate` trains; and the *noise floor*, the same programs measured again
 by another process: no predictor of a single measurement can be expected to be better.
+
+A run renews the targets that it is asked for, and keeps what stands here of the others. `ort` is ONNX Runtime, which
+takes groups without schedules: its sets are single groups, so that nothing is ranked or chosen in them.
 """
 
 
-def page(figures: Sequence[TargetFigures], pictures: str) -> str:
-    """Return the page; ``pictures`` is where its pictures are, relative to it."""
-    parts = [INTRODUCTION, "## Summary\n", _summary(figures).markdown(), "", _absent(figures)]
-    for one in figures:
-        parts += ["", f"## {one.target}", "", _origin(one), "", _predictors(one).markdown(), ""]
-        parts += [
-            f"![Predicted against measured cycles on {one.target}]({pictures}/{_file(one, 'scatter')})"
-        ]
-        if one.curves:
-            parts += [f"![Learning curves on {one.target}]({pictures}/{_file(one, 'curves')})"]
-        parts += ["", _networks(one).markdown()]
-        if one.ablation:
-            parts += ["", _ablation(one).markdown()]
-        if one.curves:
-            parts += ["", _curves(one).markdown()]
+def page(
+    figures: Sequence[TargetFigures], pictures: str, kept: Mapping[str, KeptTarget] | None = None
+) -> str:
+    """Return the page; ``pictures`` is where its pictures are, relative to it. ``kept`` targets stand there as they
+    did, where ``figures`` has none of them."""
+    found = {one.target: KeptTarget(_cells(one), _section(one, pictures)) for one in figures}
+    shown = {**(kept or {}), **found}
+    order = sorted(shown, key=lambda name: TARGETS.index(name) if name in TARGETS else len(TARGETS))
+    summary = Table(
+        "Held-out networks, means over sets; the floor of emulated machines is 0.",
+        COLUMNS,
+        tuple((name, *shown[name].cells) for name in order),
+    )
+    parts = [INTRODUCTION, f"## {SUMMARY}\n", summary.markdown(), ""]
+    parts += [_absent(shown)] if _absent(shown) else []
+    for name in order:
+        parts += ["", f"## {name}", "", shown[name].section]
     return "\n".join(parts) + "\n"
 
 
-def _absent(figures: Sequence[TargetFigures]) -> str:
+def _section(one: TargetFigures, pictures: str) -> str:
+    """Return a target's tables and pictures."""
+    parts = [_origin(one), "", _predictors(one).markdown(), ""]
+    parts += [
+        f"![Predicted against measured cycles on {one.target}]({pictures}/{_file(one, 'scatter')})"
+    ]
+    if one.curves:
+        parts += [f"![Learning curves on {one.target}]({pictures}/{_file(one, 'curves')})"]
+    parts += ["", _networks(one).markdown()]
+    if one.ablation:
+        parts += ["", _ablation(one).markdown()]
+    if one.curves:
+        parts += ["", _curves(one).markdown()]
+    return "\n".join(parts)
+
+
+def _absent(shown: Mapping[str, KeptTarget]) -> str:
     """Say of which targets the page has no figures."""
-    names = {one.target for one in figures}
-    absent = [name for name in (*spec_names(), "cpu:1", "cpu:2") if name not in names]
+    absent = [name for name in TARGETS if name not in shown]
     if not absent:
         return ""
     return f'Not measured yet: {", ".join(absent)}; `make bench-model TARGETS="{absent[-1]}"` adds one.'
@@ -144,48 +186,27 @@ def _file(one: TargetFigures, kind: str) -> str:
 
 def _origin(one: TargetFigures) -> str:
     kinds = ", ".join(f"{kind} in {one.kinds.count(kind)}" for kind in dict.fromkeys(one.kinds))
-    return (
+    text = (
         f"{one.programs:,} programs in {one.scores[OURS].sets} sets (of {one.fewest} schedules or more), "
         f"{one.trained:,} to train on, {one.folds} folds. Our model: {kinds} of {one.folds}."
     )
+    return f"{text} {one.conditions}".rstrip()
 
 
-def _summary(figures: Sequence[TargetFigures]) -> Table:
-    rows = []
-    for one in figures:
-        ours, formula, floor = one.scores[OURS], one.scores["formula"], one.scores.get(FLOOR)
-        rows.append(
-            (
-                one.target,
-                _percent(formula.mape),
-                _percent(ours.mape),
-                _percent(floor.mape if floor else 0.0),
-                _percent(ours.within_10),
-                _rank(ours.spearman),
-                _percent(formula.top1_regret),
-                _percent(ours.top1_regret),
-                _percent(ours.worst_top1_regret),
-                _percent(ours.coverage),
-                _percent(_plan_error(one.plans[OURS])),
-            )
-        )
-    columns = (
-        "target",
-        "MAPE, formula",
-        "MAPE, ours",
-        "noise floor",
-        "within ±10 %",
-        "Spearman in a set",
-        "regret, formula",
-        "regret, ours",
-        "worst regret",
-        "coverage of 90 %",
-        "error of whole plans",
-    )
-    return Table(
-        "Held-out networks, means over sets; the floor of emulated machines is 0.",
-        columns,
-        tuple(rows),
+def _cells(one: TargetFigures) -> tuple[str, ...]:
+    """Return a target's cells in the summary, below ``COLUMNS`` without the first."""
+    ours, formula, floor = one.scores[OURS], one.scores["formula"], one.scores.get(FLOOR)
+    return (
+        _percent(formula.mape),
+        _percent(ours.mape),
+        _percent(floor.mape if floor else None if one.conditions else 0.0),
+        _percent(ours.within_10),
+        _rank(ours.spearman),
+        _percent(formula.top1_regret),
+        _percent(ours.top1_regret),
+        _percent(ours.worst_top1_regret),
+        _percent(ours.coverage),
+        _percent(_plan_error(one.plans[OURS])),
     )
 
 

@@ -74,7 +74,8 @@ def ask(file: str, name: str) -> Figures:
 
     predictor, pair = Predictor.load(file), PAIRS[name]
     producer, consumer = pair("warm")
-    prepared = predictor.prepare((producer, consumer))
+    both = producer, consumer
+    prepared = predictor.prepare(both)
     rows = prepared.schedules(ROWS)
     schedule = prepared.schedule(rows[0])
     predictor.should_fuse(producer, consumer)
@@ -88,7 +89,8 @@ def ask(file: str, name: str) -> Figures:
         "should_fuse, again": _each(lambda: predictor.should_fuse(producer, consumer), WARM),
         "should_fuse, equal layers of another name": _renamed(predictor, pair),
         "best schedule, first time": _first(predictor, lambda new: new.predict(producer)),
-        "predict one schedule": _each(lambda: prepared.predict(schedule), 20),
+        "predict one schedule, first time": _each(lambda: prepared.predict(schedule), 20),
+        "predict one schedule, again": _each(lambda: predictor.predict(both, schedule), WARM),
         f"predict_batch of {len(rows)}": _each(lambda: prepared.predict_batch(rows), 1),
         f"best of {len(rows)}, enumerated too": _each(best_row, 1),
         "explain": _each(lambda: predictor.explain((producer, consumer)), 5),

@@ -68,6 +68,7 @@ class Predictor(Displayed):
         self._prepared = lru_cache(REMEMBERED)(self._prepare)
         self._best = lru_cache(REMEMBERED)(self._find_best)
         self._gains = lru_cache(REMEMBERED)(self._find_gain)
+        self._costs = lru_cache(REMEMBERED)(self._find_cost)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _revived, (self.model.to_bytes(), self.spec, self.origin)
@@ -122,11 +123,7 @@ class Predictor(Displayed):
 
         Raises ``ScheduleError`` if no program can be made of it.
         """
-        asked = _asked(group)
-        prepared = self._prepared(asked)
-        if isinstance(prepared, Rejection):
-            raise ScheduleError(prepared.reason)
-        return prepared
+        return self._made_ready(_asked(group))
 
     def predict(self, group: Groups, schedule: Schedule | None = None) -> Cost:
         """Cost of a group by a schedule, or by the best one that the model knows.
@@ -134,9 +131,9 @@ class Predictor(Displayed):
         A pair of groups is fused. Raises ``ScheduleError`` when the group cannot run on the
         machine, or not by the schedule.
         """
-        if schedule is not None:
-            return self.prepare(group).predict(schedule)
         asked = _asked(group)
+        if schedule is not None:
+            return self._costs(asked, schedule)
         best = self._best(asked)
         if isinstance(best, Rejection):
             raise ScheduleError(f"{name_of(_fused(asked))}: {best.reason}")
@@ -186,6 +183,15 @@ class Predictor(Displayed):
         cost = self.predict(group, schedule)
         fusion = None if isinstance(group, Group) else self.should_fuse(*group)
         return explain_cost(self.model, self.prepare(group), cost, fusion)
+
+    def _made_ready(self, asked: _Asked) -> PreparedGroup:
+        prepared = self._prepared(asked)
+        if isinstance(prepared, Rejection):
+            raise ScheduleError(prepared.reason)
+        return prepared
+
+    def _find_cost(self, asked: _Asked, schedule: Schedule) -> Cost:
+        return self._made_ready(asked).predict(schedule)
 
     def _prepare(self, asked: _Asked) -> PreparedGroup | Rejection:
         try:

@@ -9,7 +9,6 @@ rules are those of ``kernels/emulator/timeline.h``.
 """
 
 from libc.stdint cimport int64_t
-from libc.string cimport memset
 
 import numpy as np
 
@@ -237,16 +236,32 @@ cdef double now(const Machine *m, const Nest *nest, State *s) noexcept nogil:
     return later(end, free)
 
 
-cdef void shift(const Nest *nest, State *s, double by) noexcept nogil:
-    """Move all times on."""
+cdef void begin(const Nest *nest, State *s) noexcept nogil:
+    """Set all that is read before it is written; rings of queues are not."""
+    cdef int u, b, i
+    s.clock = s.channel_free = s.interval = s.latency = 0.0
+    s.way = s.waiting = 0
+    for u in range(UNITS):
+        s.queue[u].free = 0.0
+        s.queue[u].items = s.queue[u].instructions = 0
+    for b in range(nest.buffers):
+        s.slot[b] = 0
+        for i in range(2):
+            s.written[b][i] = s.used[b][i] = 0.0
+    for i in range(DIMS):
+        s.flags[i] = 0
+
+
+cdef void shift(const Machine *m, const Nest *nest, State *s, double by) noexcept nogil:
+    """Move all times on. Of a queue, no step is asked for that more than its depth of others followed."""
     cdef int u, b, i
     cdef int64_t at
     s.clock += by
     s.channel_free += by
     for u in range(UNITS):
         s.queue[u].free += by
-        for at in range(min(s.queue[u].items, RING)):
-            s.queue[u].start[at] += by
+        for at in range(max(0, s.queue[u].items - m.queue_depth - 1), s.queue[u].items):
+            s.queue[u].start[at % RING] += by
     for b in range(nest.buffers):
         for i in range(2):
             s.written[b][i] += by
@@ -326,7 +341,7 @@ cdef void loop(const Machine *m, const Nest *nest, State *s, int64_t level, int6
     if level == nest.depth:
         s.interval = before
     if trips - 1 - trip > 0:
-        shift(nest, s, before * (trips - 1 - trip))
+        shift(m, nest, s, before * (trips - 1 - trip))
     if nest.rest[level]:
         settle(nest, s, level)
         s.flags[dim] = 1
@@ -362,7 +377,7 @@ cdef void reduce(const Machine *m, const Nest *nest, State *s, int product, int6
             break
     if full - 1 - trip > 0:
         interval = (ends[trip % 8] - ends[(trip - 2) % 8]) / 2
-        shift(nest, s, interval * (full - 1 - trip))
+        shift(m, nest, s, interval * (full - 1 - trip))
     if nest.dim_rest[dim]:
         settle_pieces(nest, s, product)
         s.flags[dim] = 1
@@ -431,7 +446,7 @@ def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int6
                 nest.loop_dim[i], nest.trips[i], nest.rest[i] = loop_dim[i, row], trips[i, row], rest[i, row]
             for i in range(dim_full.shape[0]):
                 nest.dim_full[i], nest.dim_rest[i] = dim_full[i, row], dim_rest[i, row]
-            memset(&s, 0, sizeof(State))
+            begin(&nest, &s)
             body(&m, &nest, &s, -1, row, 6)
             while s.waiting:
                 commit(&m, &nest, &s)

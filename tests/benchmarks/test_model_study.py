@@ -27,6 +27,7 @@ from benchmarks.model_experiments import (
     families,
     learning_curves,
 )
+from benchmarks.model_kept import kept_targets
 from benchmarks.model_measure import MeasuredPlan, MeasuredSet
 from benchmarks.model_page import METRICS, TargetFigures, page
 from benchmarks.model_pictures import curves_picture, scatter_picture
@@ -115,6 +116,15 @@ def test_a_page_shows_every_figure_of_every_predictor(study: Study) -> None:
     text = page([figures], "images")
     assert all(title in text for title, _ in METRICS.values())
     assert set(METRICS) == {field.name for field in fields(Scores)} - {"sets"}
+    kept = kept_targets(text.replace("edge", "mobile"))
+    assert list(kept) == ["mobile"]
+    both = page([figures], "images", kept)
+    assert list(kept_targets(both)) == ["edge", "mobile"]
+    assert kept_targets(both)["mobile"] == kept["mobile"]
+    assert page([], "images", kept_targets(both)) == both
+    renewed = page([replace(figures, trained=7)], "images", kept_targets(both))
+    assert kept_targets(renewed)["mobile"] == kept["mobile"]
+    assert ", 7 to train on" in kept_targets(renewed)["edge"].section
     for picture in (scatter_picture("edge", [1.0, 9.0], [2.0, 8.0]), curves_picture("x", curves)):
         assert ET.fromstring(picture).tag.endswith("svg")
 
