@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.analysis import analytic_model
-from autotune.cost_model.cached.work_kinds import UNIT_COSTS
+from autotune.cost_model.cached.work_kinds import typical_costs
 from autotune.cost_model.cost import Cost
 from autotune.cost_model.dataset import Dataset, dataset, joined
 from autotune.cost_model.estimate import Estimate, Forecast, Prediction
@@ -199,7 +199,8 @@ class CostModel:
         Its intervals assume that it is right within a factor of two.
         """
         assert spec.memory is Memory.CACHED, "other machines have the shipped model"
-        return cls(spec, Learned(Ratios(None, None, None, UNIT_COSTS), None, math.log(2.0)), {})
+        unit_costs = typical_costs(spec.matrix.rows)
+        return cls(spec, Learned(Ratios(None, None, None, unit_costs), None, math.log(2.0)), {})
 
     @classmethod
     def fit_many(cls, machines: Mapping[HardwareSpec, Sequence[Record]], *, seed: int) -> CostModel:

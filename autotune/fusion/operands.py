@@ -10,43 +10,12 @@ from typing import NamedTuple
 
 from autotune.errors import InputError
 from autotune.graph.builder import DEFAULTS, positive
-from autotune.operators.families import infer_shape
-from autotune.operators.op import OPERATORS, Attrs, AttrValue, Family, Op, OpKind, OpRow
+from autotune.operators.families import FAMILIES, infer_shape
+from autotune.operators.op import OPERATORS, Attrs, AttrValue, Op, OpKind, OpRow
 from autotune.operators.tensor import TensorType
 
 Shape = tuple[int, ...]
 
-
-@dataclass(frozen=True, slots=True)
-class Operands:
-    """Names of a family's operands in order; ``weights`` among them are known before run time."""
-
-    names: tuple[str, ...]
-    weights: frozenset[str] = frozenset()
-
-
-_X = Operands(("x",))
-
-OPERANDS: dict[Family, Operands] = {
-    Family.CONV: Operands(("x", "w", "b"), frozenset(("w", "b"))),
-    Family.WINOGRAD: Operands(("x", "u", "b"), frozenset(("u", "b"))),
-    Family.MATMUL: Operands(("a", "b"), frozenset(("b",))),
-    Family.UNARY: _X,
-    Family.BINARY: Operands(("a", "b")),
-    Family.POOL: _X,
-    Family.SLIDE: _X,
-    Family.REDUCE: _X,
-    Family.SOFTMAX: _X,
-    Family.LAYER_NORM: Operands(("x", "scale", "bias"), frozenset(("scale", "bias"))),
-    Family.CONCAT: Operands(()),
-    Family.RESHAPE: _X,
-    Family.TRANSPOSE: _X,
-    Family.SLICE: _X,
-    Family.PAD: _X,
-    Family.EXPAND: _X,
-    Family.GATHER: Operands(("table", "numbers"), frozenset(("table",))),
-}
-"""Operands by family; those of a concatenation have no names."""
 
 _LENGTHS = {"axes": 1, "kernel": 2, "strides": 2, "dilations": 2, "pads": 4}
 """Integers of the attributes that may be given as one number, for all of them."""
@@ -96,7 +65,7 @@ def arrange(
     ``listed`` are the first operands. Raises ``InputError`` for one too many, missing or named
     twice.
     """
-    names = OPERANDS[row.family].names[: row.arity[1]]
+    names = FAMILIES[row.family].operands.names[: row.arity[1]]
     if not names:
         names = tuple(f"x{number}" for number in range(len(listed)))
     if len(listed) > len(names):
@@ -155,7 +124,7 @@ def shape_of(value: object, where: str) -> Shape:
 
 def _signature(row: OpRow) -> str:
     """Return how a kind is called: its operands and attributes by name."""
-    names = OPERANDS[row.family].names[: row.arity[1]]
+    names = FAMILIES[row.family].operands.names[: row.arity[1]]
     operands = ", ".join(
         name if number < row.arity[0] else f"{name} (optional)" for number, name in enumerate(names)
     )
@@ -198,7 +167,7 @@ def _weights(
 ) -> frozenset[str]:
     """Return the operands known before run time. Raises ``InputError`` for an unknown name."""
     if constants is None:
-        return OPERANDS[row.family].weights & operands.keys()
+        return FAMILIES[row.family].operands.weights & operands.keys()
     chosen = frozenset((constants,) if isinstance(constants, str) else constants)
     for name in sorted(chosen - operands.keys()):
         raise InputError(f"{row.kind} has no operand {name!r}: {', '.join(operands)}")

@@ -84,6 +84,21 @@ CHANNELS_LAST = Axes(0, 3, (1, 2), out_channel=3, in_channel=2, kernel=(0, 1))
 """x [N,H,W,C], w [KH,KW,C/group,M]."""
 
 
+SIGNAL_RANK, IMAGE_RANK = 3, 4
+"""Tensors of rank 3 are signals [N, C, T], of rank 4 and up images [N, …, H, W]. A convolution of one
+dimension is one of images of a single row, between reshapes."""
+
+
+def to_channels_last(rank: int) -> Perm:
+    """Return the permutation from [N, …, H, W] to [N, H, W, …].
+
+    Channels may take several axes, as they do while a network shuffles them.
+    """
+    if rank == SIGNAL_RANK:
+        return (0, 2, 1)
+    return (0, rank - 2, rank - 1, *range(1, rank - 2))
+
+
 def inverse(perm: Perm) -> Perm:
     """Return the permutation that undoes ``perm``."""
     return tuple(perm.index(axis) for axis in range(len(perm)))

@@ -12,6 +12,7 @@ from autotune.operators.family import (
     FamilyRow,
     Inputs,
     Intervals,
+    Operands,
     Shape,
     Shapes,
     Types,
@@ -90,6 +91,7 @@ def _matmul_operations(op: Op, shapes: Shapes, result: Shape) -> int:
 
 MATMUL = FamilyRow(
     Work.MATRIX,
+    Operands(("a", "b"), frozenset(("b",))),
     _matmul_shape,
     _matmul_reference,
     _matmul_interval,
@@ -191,6 +193,7 @@ def _conv_padding(op: Op) -> float:
 
 CONV = FamilyRow(
     Work.MATRIX,
+    Operands(("x", "w", "b"), frozenset(("w", "b"))),
     _conv_shape,
     _conv_reference,
     _conv_interval,

@@ -8,15 +8,18 @@ from collections.abc import Callable
 
 from autotune.operators.axis_map import Footprint
 from autotune.operators.family import (
+    ONE,
     FamilyRow,
     Inputs,
     Intervals,
+    Operands,
     Shape,
     Shapes,
     Types,
     Work,
     broadcast_region,
     broadcast_shape,
+    same_attrs,
     same_region,
 )
 from autotune.operators.interval import ANYTHING, Interval
@@ -158,5 +161,23 @@ def _binary_region(op: Op, index: int, out: Footprint, types: Types) -> Footprin
     return broadcast_region(types[op.inputs[index]].shape, out, types[op.output].shape)
 
 
-UNARY = FamilyRow(Work.VECTOR, _unary_shape, _reference, _interval, same_region, _operations)
-BINARY = FamilyRow(Work.VECTOR, _binary_shape, _reference, _interval, _binary_region, _operations)
+UNARY = FamilyRow(
+    Work.VECTOR,
+    ONE,
+    _unary_shape,
+    _reference,
+    _interval,
+    same_region,
+    _operations,
+    channels_last=same_attrs,
+)
+BINARY = FamilyRow(
+    Work.VECTOR,
+    Operands(("a", "b")),
+    _binary_shape,
+    _reference,
+    _interval,
+    _binary_region,
+    _operations,
+    channels_last=same_attrs,
+)

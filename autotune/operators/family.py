@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from autotune.errors import ModelError
+from autotune.operators.axes import to_channels_last
 from autotune.operators.axis_map import Footprint, full
 from autotune.operators.interval import ANYTHING, Interval
-from autotune.operators.op import Op
+from autotune.operators.op import AttrValue, Op
 from autotune.operators.tensor import Array, TensorType
 
 Shape = tuple[int, ...]
@@ -17,6 +18,7 @@ Shapes = Sequence[Shape]
 Inputs = Sequence[Array]
 Intervals = Sequence[Interval]
 Types = Mapping[str, TensorType]
+NewAttrs = Mapping[str, AttrValue] | None
 
 
 def no_dims(op: Op, types: Types) -> frozenset[int]:
@@ -27,6 +29,30 @@ def no_dims(op: Op, types: Types) -> frozenset[int]:
 def no_operations(op: Op, shapes: Shapes, result: Shape) -> int:
     """Return 0: the operator computes nothing, or nothing of this sort."""
     return 0
+
+
+def stays(op: Op, shapes: Shapes, result: Shape) -> NewAttrs:
+    """Return None: no transpose passes the operator."""
+    return None
+
+
+def same_attrs(op: Op, shapes: Shapes, result: Shape) -> NewAttrs:
+    """Return the operator's own attributes: none of them names an axis."""
+    return dict(op.attrs)
+
+
+def moved_axis(op: Op, shapes: Shapes, result: Shape) -> NewAttrs:
+    """Return the attributes with ``axis`` where it lies channels-last."""
+    return {**dict(op.attrs), "axis": to_channels_last(len(result)).index(op.int("axis"))}
+
+
+def moved_rows(op: Op, shapes: Shapes, result: Shape) -> NewAttrs:
+    """Return the attributes with values per axis in the order channels-last."""
+    order = to_channels_last(len(result))
+    return {
+        name: tuple(value[axis] for axis in order) if isinstance(value, tuple) else value
+        for name, value in op.attrs
+    }
 
 
 class Work(StrEnum):
@@ -44,10 +70,22 @@ def zero_padding(op: Op) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Operands:
+    """Names of a family's operands in order, none for any number; ``weights`` are known before run time."""
+
+    names: tuple[str, ...]
+    weights: frozenset[str] = frozenset()
+
+
+ONE = Operands(("x",))
+
+
+@dataclass(frozen=True, slots=True)
 class FamilyRow:
     """The rules of a family; ``shapes`` are those of the inputs, ``types`` those of all tensors."""
 
     work: Work
+    operands: Operands
     shape: Callable[[Op, Shapes], Shape]
     """The result's shape. Raises ``ModelError`` where the inputs' or an attribute does not fit."""
     reference: Callable[[Op, Inputs], Array]
@@ -64,6 +102,9 @@ class FamilyRow:
     """Multiply-adds on the matrix unit."""
     padding: Callable[[Op], float] | None = None
     """The value that is read past the operand's borders; None where nothing is."""
+    channels_last: Callable[[Op, Shapes, Shape], NewAttrs] = stays
+    """Attributes of the operator between operands and result in order ``to_channels_last``; None where
+    it has no such form."""
 
 
 def refuse(op: Op, shapes: Shapes, reason: str) -> ModelError:

@@ -6,11 +6,15 @@ import math
 
 import numpy as np
 
+from autotune.operators.axes import IMAGE_RANK, SIGNAL_RANK, to_channels_last
 from autotune.operators.axis_map import AxisMap, Footprint, full
 from autotune.operators.family import (
+    ONE,
     FamilyRow,
     Inputs,
     Intervals,
+    NewAttrs,
+    Operands,
     Shape,
     Shapes,
     Types,
@@ -18,6 +22,8 @@ from autotune.operators.family import (
     broadcast_region,
     checked_axis,
     checked_ints,
+    moved_axis,
+    moved_rows,
     no_operations,
     refuse,
     union,
@@ -51,12 +57,14 @@ def _concat_whole_dims(op: Op, types: Types) -> frozenset[int]:
 
 CONCAT = FamilyRow(
     Work.MOVE,
+    Operands(()),
     _concat_shape,
     _concat_reference,
     union,
     _concat_region,
     no_operations,
     _concat_whole_dims,
+    channels_last=moved_axis,
 )
 
 
@@ -107,14 +115,30 @@ def _reshape_whole_dims(op: Op, types: Types) -> frozenset[int]:
     return frozenset(range(len(result))) - frozenset(out for _, out in pairs)
 
 
+def _reshape_channels_last(op: Op, shapes: Shapes, result: Shape) -> NewAttrs:
+    if not _reshapes_channels(shapes[0], result):
+        return None
+    return {"shape": tuple(result[axis] for axis in to_channels_last(len(result)))}
+
+
+def _reshapes_channels(source: Shape, result: Shape) -> bool:
+    """Return True if a reshape leaves batch, rows and columns alone."""
+    signal, image = sorted((source, result), key=len)
+    if len(signal) >= IMAGE_RANK:
+        return (source[0], *source[-2:]) == (result[0], *result[-2:])
+    return len(signal) == SIGNAL_RANK and image == (*signal[:2], 1, signal[2])
+
+
 RESHAPE = FamilyRow(
     Work.MOVE,
+    ONE,
     _reshape_shape,
     _reshape_reference,
     union,
     _reshape_region,
     no_operations,
     _reshape_whole_dims,
+    channels_last=_reshape_channels_last,
 )
 
 
@@ -134,8 +158,24 @@ def _transpose_region(op: Op, index: int, out: Footprint, types: Types) -> Footp
     return tuple(out[perm.index(d)] for d in range(len(perm)))
 
 
+def _transpose_channels_last(op: Op, shapes: Shapes, result: Shape) -> NewAttrs:
+    """A transpose of channels alone."""
+    perm, rank = op.ints("perm"), len(result)
+    if rank == SIGNAL_RANK or (perm[0], *perm[-2:]) != (0, rank - 2, rank - 1):
+        return None
+    order = to_channels_last(rank)
+    return {"perm": tuple(order.index(perm[axis]) for axis in order)}
+
+
 TRANSPOSE = FamilyRow(
-    Work.MOVE, _transpose_shape, _transpose_reference, union, _transpose_region, no_operations
+    Work.MOVE,
+    ONE,
+    _transpose_shape,
+    _transpose_reference,
+    union,
+    _transpose_region,
+    no_operations,
+    channels_last=_transpose_channels_last,
 )
 
 
@@ -173,7 +213,16 @@ def _sampled(op: Op, d: int, axis: AxisMap, extent: int) -> AxisMap:
     return full(extent) if step < 0 else axis.windowed(step, -op.ints("starts")[d], 1)
 
 
-SLICE = FamilyRow(Work.MOVE, _slice_shape, _slice_reference, union, _slice_region, no_operations)
+SLICE = FamilyRow(
+    Work.MOVE,
+    ONE,
+    _slice_shape,
+    _slice_reference,
+    union,
+    _slice_region,
+    no_operations,
+    channels_last=moved_rows,
+)
 
 
 def _pad_shape(op: Op, shapes: Shapes) -> Shape:
@@ -206,12 +255,14 @@ def _pad_padding(op: Op) -> float:
 
 PAD = FamilyRow(
     Work.MOVE,
+    ONE,
     _pad_shape,
     _pad_reference,
     _pad_interval,
     _pad_region,
     no_operations,
     padding=_pad_padding,
+    channels_last=moved_rows,
 )
 
 
@@ -231,7 +282,14 @@ def _expand_region(op: Op, index: int, out: Footprint, types: Types) -> Footprin
 
 
 EXPAND = FamilyRow(
-    Work.MOVE, _expand_shape, _expand_reference, union, _expand_region, no_operations
+    Work.MOVE,
+    ONE,
+    _expand_shape,
+    _expand_reference,
+    union,
+    _expand_region,
+    no_operations,
+    channels_last=moved_rows,
 )
 
 
@@ -257,5 +315,11 @@ def _gather_region(op: Op, index: int, out: Footprint, types: Types) -> Footprin
 
 
 GATHER = FamilyRow(
-    Work.MOVE, _gather_shape, _gather_reference, _gather_interval, _gather_region, no_operations
+    Work.MOVE,
+    Operands(("table", "numbers"), frozenset(("table",))),
+    _gather_shape,
+    _gather_reference,
+    _gather_interval,
+    _gather_region,
+    no_operations,
 )

@@ -8,15 +8,18 @@ import numpy as np
 
 from autotune.operators.axis_map import Footprint
 from autotune.operators.family import (
+    ONE,
     FamilyRow,
     Inputs,
     Intervals,
+    Operands,
     Shape,
     Shapes,
     Types,
     Work,
     broadcast_region,
     checked_axis,
+    moved_axis,
     refuse,
     same_region,
 )
@@ -53,12 +56,14 @@ def _softmax_whole_dims(op: Op, types: Types) -> frozenset[int]:
 
 SOFTMAX = FamilyRow(
     Work.WINDOW,
+    ONE,
     _softmax_shape,
     _softmax_reference,
     _softmax_interval,
     same_region,
     _softmax_operations,
     _softmax_whole_dims,
+    channels_last=moved_axis,
 )
 
 
@@ -101,6 +106,7 @@ def _norm_whole_dims(op: Op, types: Types) -> frozenset[int]:
 
 LAYER_NORM = FamilyRow(
     Work.WINDOW,
+    Operands(("x", "scale", "bias"), frozenset(("scale", "bias"))),
     _norm_shape,
     _norm_reference,
     _norm_interval,

@@ -115,7 +115,8 @@ class OpRow:
     """Signature of one operator kind: family, number of inputs (min, max) and required attributes.
 
     ``flags`` are 0 or 1 and left out where they are 0. ``function`` is computed on elements,
-    ``reduction`` along axes or windows."""
+    ``reduction`` along axes or windows. ``onnx`` names ONNX's operator of the same operands and
+    attributes, but that of a reduction may have other ones; '' where it has none."""
 
     kind: OpKind
     family: Family
@@ -125,14 +126,15 @@ class OpRow:
     optional: tuple[str, ...] = ()
     function: ElementwiseFn | None = None
     reduction: ReduceFn | None = None
+    onnx: str = ""
 
 
-def _unary(kind: OpKind, function: UnaryFn) -> OpRow:
-    return OpRow(kind, Family.UNARY, (1, 1), function.row.parameters, function=function)
+def _unary(kind: OpKind, function: UnaryFn, onnx: str = "") -> OpRow:
+    return OpRow(kind, Family.UNARY, (1, 1), function.row.parameters, function=function, onnx=onnx)
 
 
-def _binary(kind: OpKind, function: BinaryFn) -> OpRow:
-    return OpRow(kind, Family.BINARY, (2, 2), function=function)
+def _binary(kind: OpKind, function: BinaryFn, onnx: str = "") -> OpRow:
+    return OpRow(kind, Family.BINARY, (2, 2), function=function, onnx=onnx)
 
 
 _WINDOW = ("kernel", "strides", "pads", "dilations")
@@ -148,8 +150,8 @@ def _pool(kind: OpKind, reduction: ReduceFn, *attrs: str) -> OpRow:
     return OpRow(kind, Family.POOL, (1, 1), attrs, _LAID_OUT, reduction=reduction)
 
 
-def _reduce(kind: OpKind, reduction: ReduceFn) -> OpRow:
-    return OpRow(kind, Family.REDUCE, (1, 1), ("axes",), reduction=reduction)
+def _reduce(kind: OpKind, reduction: ReduceFn, onnx: str) -> OpRow:
+    return OpRow(kind, Family.REDUCE, (1, 1), ("axes",), reduction=reduction, onnx=onnx)
 
 
 OPERATORS: dict[OpKind, OpRow] = {
@@ -170,45 +172,45 @@ OPERATORS: dict[OpKind, OpRow] = {
         # numpy.matmul over the last two axes after the optional transposes; batch axes broadcast
         OpRow(OpKind.MATMUL, Family.MATMUL, (2, 2), ("trans_a", "trans_b"), optional=_PRODUCT),
         # element by element, as the rows of isa/functions.py say
-        _unary(OpKind.RELU, UnaryFn.RELU),
-        _unary(OpKind.LEAKY_RELU, UnaryFn.LEAKY_RELU),
+        _unary(OpKind.RELU, UnaryFn.RELU, "Relu"),
+        _unary(OpKind.LEAKY_RELU, UnaryFn.LEAKY_RELU, "LeakyRelu"),
         _unary(OpKind.CLIP, UnaryFn.CLIP),
-        _unary(OpKind.SIGMOID, UnaryFn.SIGMOID),
-        _unary(OpKind.TANH, UnaryFn.TANH),
-        _unary(OpKind.ERF, UnaryFn.ERF),
+        _unary(OpKind.SIGMOID, UnaryFn.SIGMOID, "Sigmoid"),
+        _unary(OpKind.TANH, UnaryFn.TANH, "Tanh"),
+        _unary(OpKind.ERF, UnaryFn.ERF, "Erf"),
         _unary(OpKind.GELU, UnaryFn.GELU),
         _unary(OpKind.GELU_TANH, UnaryFn.GELU_TANH),
-        _unary(OpKind.EXP, UnaryFn.EXP),
-        _unary(OpKind.LOG, UnaryFn.LOG),
-        _unary(OpKind.SQRT, UnaryFn.SQRT),
-        _unary(OpKind.RECIPROCAL, UnaryFn.RECIPROCAL),
-        _unary(OpKind.NEG, UnaryFn.NEG),
-        _unary(OpKind.ABS, UnaryFn.ABS),
-        _unary(OpKind.FLOOR, UnaryFn.FLOOR),
-        _unary(OpKind.CEIL, UnaryFn.CEIL),
-        _unary(OpKind.ROUND, UnaryFn.ROUND),
+        _unary(OpKind.EXP, UnaryFn.EXP, "Exp"),
+        _unary(OpKind.LOG, UnaryFn.LOG, "Log"),
+        _unary(OpKind.SQRT, UnaryFn.SQRT, "Sqrt"),
+        _unary(OpKind.RECIPROCAL, UnaryFn.RECIPROCAL, "Reciprocal"),
+        _unary(OpKind.NEG, UnaryFn.NEG, "Neg"),
+        _unary(OpKind.ABS, UnaryFn.ABS, "Abs"),
+        _unary(OpKind.FLOOR, UnaryFn.FLOOR, "Floor"),
+        _unary(OpKind.CEIL, UnaryFn.CEIL, "Ceil"),
+        _unary(OpKind.ROUND, UnaryFn.ROUND, "Round"),
         _unary(OpKind.TRUNC, UnaryFn.TRUNC),
-        _unary(OpKind.SIGN, UnaryFn.SIGN),
+        _unary(OpKind.SIGN, UnaryFn.SIGN, "Sign"),
         _unary(OpKind.ELU, UnaryFn.ELU),
-        _unary(OpKind.SOFTPLUS, UnaryFn.SOFTPLUS),
-        _unary(OpKind.SIN, UnaryFn.SIN),
-        _unary(OpKind.COS, UnaryFn.COS),
-        _unary(OpKind.TAN, UnaryFn.TAN),
-        _unary(OpKind.ASIN, UnaryFn.ASIN),
-        _unary(OpKind.ACOS, UnaryFn.ACOS),
-        _unary(OpKind.ATAN, UnaryFn.ATAN),
-        _unary(OpKind.SINH, UnaryFn.SINH),
-        _unary(OpKind.COSH, UnaryFn.COSH),
-        _unary(OpKind.ASINH, UnaryFn.ASINH),
-        _unary(OpKind.ACOSH, UnaryFn.ACOSH),
-        _unary(OpKind.ATANH, UnaryFn.ATANH),
-        _binary(OpKind.ADD, BinaryFn.ADD),
-        _binary(OpKind.SUB, BinaryFn.SUB),
-        _binary(OpKind.MUL, BinaryFn.MUL),
-        _binary(OpKind.DIV, BinaryFn.DIV),
-        _binary(OpKind.MAXIMUM, BinaryFn.MAXIMUM),
-        _binary(OpKind.MINIMUM, BinaryFn.MINIMUM),
-        _binary(OpKind.POW, BinaryFn.POW),
+        _unary(OpKind.SOFTPLUS, UnaryFn.SOFTPLUS, "Softplus"),
+        _unary(OpKind.SIN, UnaryFn.SIN, "Sin"),
+        _unary(OpKind.COS, UnaryFn.COS, "Cos"),
+        _unary(OpKind.TAN, UnaryFn.TAN, "Tan"),
+        _unary(OpKind.ASIN, UnaryFn.ASIN, "Asin"),
+        _unary(OpKind.ACOS, UnaryFn.ACOS, "Acos"),
+        _unary(OpKind.ATAN, UnaryFn.ATAN, "Atan"),
+        _unary(OpKind.SINH, UnaryFn.SINH, "Sinh"),
+        _unary(OpKind.COSH, UnaryFn.COSH, "Cosh"),
+        _unary(OpKind.ASINH, UnaryFn.ASINH, "Asinh"),
+        _unary(OpKind.ACOSH, UnaryFn.ACOSH, "Acosh"),
+        _unary(OpKind.ATANH, UnaryFn.ATANH, "Atanh"),
+        _binary(OpKind.ADD, BinaryFn.ADD, "Add"),
+        _binary(OpKind.SUB, BinaryFn.SUB, "Sub"),
+        _binary(OpKind.MUL, BinaryFn.MUL, "Mul"),
+        _binary(OpKind.DIV, BinaryFn.DIV, "Div"),
+        _binary(OpKind.MAXIMUM, BinaryFn.MAXIMUM, "Max"),
+        _binary(OpKind.MINIMUM, BinaryFn.MINIMUM, "Min"),
+        _binary(OpKind.POW, BinaryFn.POW, "Pow"),
         _binary(OpKind.EQUAL, BinaryFn.EQUAL),
         _binary(OpKind.LESS, BinaryFn.LESS),
         _binary(OpKind.LESS_EQUAL, BinaryFn.LESS_EQUAL),
@@ -229,20 +231,20 @@ OPERATORS: dict[OpKind, OpRow] = {
             reduction=ReduceFn.SUM,
         ),
         # axes sorted, non-negative; the reduced axes stay with extent 1
-        _reduce(OpKind.REDUCE_MEAN, ReduceFn.SUM),
-        _reduce(OpKind.REDUCE_SUM, ReduceFn.SUM),
-        _reduce(OpKind.REDUCE_MAX, ReduceFn.MAX),
-        _reduce(OpKind.REDUCE_MIN, ReduceFn.MIN),
-        _reduce(OpKind.REDUCE_PROD, ReduceFn.PROD),
+        _reduce(OpKind.REDUCE_MEAN, ReduceFn.SUM, "ReduceMean"),
+        _reduce(OpKind.REDUCE_SUM, ReduceFn.SUM, "ReduceSum"),
+        _reduce(OpKind.REDUCE_MAX, ReduceFn.MAX, "ReduceMax"),
+        _reduce(OpKind.REDUCE_MIN, ReduceFn.MIN, "ReduceMin"),
+        _reduce(OpKind.REDUCE_PROD, ReduceFn.PROD, "ReduceProd"),
         # axis non-negative
-        OpRow(OpKind.SOFTMAX, Family.SOFTMAX, (1, 1), ("axis",)),
+        OpRow(OpKind.SOFTMAX, Family.SOFTMAX, (1, 1), ("axis",), onnx="Softmax"),
         # normalises axes axis..rank-1; x, scale, optional bias
         OpRow(OpKind.LAYER_NORM, Family.LAYER_NORM, (2, 3), ("axis", "epsilon")),
         # the same without the mean: x / √(mean(x²) + epsilon) · scale
         OpRow(OpKind.RMS_NORM, Family.LAYER_NORM, (2, 2), ("axis", "epsilon")),
-        OpRow(OpKind.CONCAT, Family.CONCAT, (1, 64), ("axis",)),
+        OpRow(OpKind.CONCAT, Family.CONCAT, (1, 64), ("axis",), onnx="Concat"),
         OpRow(OpKind.RESHAPE, Family.RESHAPE, (1, 1), ("shape",)),
-        OpRow(OpKind.TRANSPOSE, Family.TRANSPOSE, (1, 1), ("perm",)),
+        OpRow(OpKind.TRANSPOSE, Family.TRANSPOSE, (1, 1), ("perm",), onnx="Transpose"),
         # y[i] = x[starts + i · steps], one of each per axis; a step may be negative, never 0
         OpRow(OpKind.SLICE, Family.SLICE, (1, 1), ("starts", "steps", "sizes")),
         # before and after: one per axis, ≥ 0; what is added holds value

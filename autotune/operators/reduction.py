@@ -7,12 +7,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from autotune.operators.axes import to_channels_last
 from autotune.operators.axis_map import Footprint, full
 from autotune.operators.elementwise import raised
 from autotune.operators.family import (
+    ONE,
     FamilyRow,
     Inputs,
     Intervals,
+    NewAttrs,
     Shape,
     Shapes,
     Types,
@@ -72,4 +75,19 @@ def _whole_dims(op: Op, types: Types) -> frozenset[int]:
     return frozenset(op.ints("axes"))
 
 
-REDUCE = FamilyRow(Work.WINDOW, _shape, _reference, _interval, _region, _operations, _whole_dims)
+def _channels_last(op: Op, shapes: Shapes, result: Shape) -> NewAttrs:
+    order = to_channels_last(len(result))
+    return {"axes": tuple(sorted(order.index(axis) for axis in op.ints("axes")))}
+
+
+REDUCE = FamilyRow(
+    Work.WINDOW,
+    ONE,
+    _shape,
+    _reference,
+    _interval,
+    _region,
+    _operations,
+    _whole_dims,
+    channels_last=_channels_last,
+)

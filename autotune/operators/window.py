@@ -11,6 +11,7 @@ from autotune.isa.functions import ReduceFn
 from autotune.operators.axes import inverse
 from autotune.operators.axis_map import Footprint
 from autotune.operators.family import (
+    ONE,
     FamilyRow,
     Inputs,
     Intervals,
@@ -20,6 +21,7 @@ from autotune.operators.family import (
     Work,
     checked_axis,
     checked_ints,
+    moved_axis,
     partial_sums,
     refuse,
     zero_padding,
@@ -135,6 +137,7 @@ def _pool_operations(op: Op, shapes: Shapes, result: Shape) -> int:
 
 POOL = FamilyRow(
     Work.WINDOW,
+    ONE,
     _pool_shape,
     _pool_reference,
     _pool_interval,
@@ -179,10 +182,12 @@ def _slide_operations(op: Op, shapes: Shapes, result: Shape) -> int:
 
 SLIDE = FamilyRow(
     Work.WINDOW,
+    ONE,
     _slide_shape,
     _slide_reference,
     _slide_interval,
     _slide_region,
     _slide_operations,
     padding=zero_padding,
+    channels_last=moved_axis,
 )

@@ -11,6 +11,7 @@ from autotune.operators.axis_map import AxisMap, Footprint, full
 from autotune.operators.family import (
     FamilyRow,
     Inputs,
+    Operands,
     Shape,
     Shapes,
     Types,
@@ -121,6 +122,7 @@ def _operations(op: Op, shapes: Shapes, result: Shape) -> int:
 
 WINOGRAD = FamilyRow(
     Work.MATRIX,
+    Operands(("x", "u", "b"), frozenset(("u", "b"))),
     _shape,
     _reference,
     anything,

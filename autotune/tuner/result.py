@@ -45,6 +45,11 @@ class GroupResult:
     energy_fj: int | None
     dram_bytes: int | None
 
+    @classmethod
+    def view(cls, group: Group) -> GroupResult:
+        """A group that costs nothing: it only renames memory."""
+        return cls(group, None, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+
     def planned(self) -> PlannedGroup:
         """The group as a plan file holds it."""
         return PlannedGroup(
@@ -377,7 +382,7 @@ def plan_result(
 
 def _group_result(group: Group, costs: GroupCosts, evaluator: CandidateEvaluator) -> GroupResult:
     if group.is_view:
-        return _view_result(group)
+        return GroupResult.view(group)
     sample = evaluator.best(group)
     scored = costs.best(group, 1)[0] if sample is None else sample.scored
     tells = evaluator.target.spec.energy.known
@@ -391,17 +396,13 @@ def measured_choices(evaluator: CandidateEvaluator, choices: Sequence[Choice]) -
 
 def _choice_result(evaluator: CandidateEvaluator, choice: Choice) -> GroupResult:
     if choice.schedule is None:
-        return _view_result(choice.group)
+        return GroupResult.view(choice.group)
     sample = evaluator.sample(choice.group, choice.schedule)
     tells = evaluator.target.spec.energy.known
     if sample is None or sample.record.outcome is not Outcome.OK:
         scored = evaluator.costs.predict(choice.group, choice.schedule)
         return _scored_result(choice.group, scored, None, tells)
     return _scored_result(choice.group, sample.scored, sample.record, tells)
-
-
-def _view_result(group: Group) -> GroupResult:
-    return GroupResult(group, None, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
 
 
 def _scored_result(

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from autotune.cost_model.cached.vector_counts import contiguous
+from autotune.cost_model.cached.vector_counts import (
+    Amounts,
+    contiguous,
+    count_vector_work,
+    emitted_work,
+)
+from autotune.cost_model.cached.work_kinds import INDEX, UNIT_COSTS
+from autotune.cost_model.steps.tiling import Tiles, Tiling
+from autotune.fusion.analysis import nests_of
+from autotune.fusion.group import Group, layer
+from autotune.fusion.nest import Stage
 from autotune.isa.functions import BinaryFn, CostClass, ElementwiseFn, Origin, UnaryFn
+from autotune.schedule.schedule import NestSchedule
+from autotune.schedule.table import ScheduleTable
+from autotune.targets.spec import Memory
+from tests.cost_model.measured import SPEC
 
 
 @pytest.mark.parametrize("fn", [*UnaryFn, *BinaryFn], ids=lambda fn: fn.name.lower())
@@ -30,3 +47,43 @@ def test_dimensions_that_a_tile_has_whole_join_the_one_outside(
     tile: tuple[int, ...], run: int
 ) -> None:
     assert contiguous(tile, (2, 3, 4), np.ones((1, 1))).tolist() == [[run]]
+
+
+CPU = replace(SPEC, memory=Memory.CACHED)
+
+
+def cycles(group: Group, count: Callable[[Tiling, Stage, Tiles], Amounts]) -> float:
+    """Cycles of the counted work of one tile of all, at typical unit costs."""
+    (nest,) = nests_of(group)
+    whole = tuple(c.k_extent for c in nest.contractions)
+    rank = len(nest.root_shape)
+    table = ScheduleTable.of(nest, [NestSchedule(nest.root_shape, tuple(range(rank)), whole)])
+    tiling = Tiling(nest, table)
+    tiles = tiling.tiles(frozenset(range(rank)))
+    return sum(
+        float(np.sum(amount)) * float(UNIT_COSTS[INDEX[name]])
+        for stage in nest.stages
+        for name, amount in count(tiling, stage, tiles).items()
+    )
+
+
+X = (4, 16, 64)
+GROUPS = {
+    "relu": lambda: layer("relu", X),
+    "exp": lambda: layer("exp", X),
+    "add": lambda: layer("add", X, X),
+    "div": lambda: layer("div", X, X),
+    "reduce_sum": lambda: layer("reduce_sum", X, axes=1),
+    "softmax": lambda: layer("softmax", X, axis=2),
+    "layer_norm": lambda: layer("layer_norm", X, (64,), (64,), axis=2),
+    "rms_norm": lambda: layer("rms_norm", X, (64,), axis=2),
+    "sliding_sum": lambda: layer("sliding_sum", X, axis=2, before=2, after=2),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_work_counted_by_emission_is_near_that_of_the_generated_kernels(name: str) -> None:
+    group = GROUPS[name]()
+    own = cycles(group, lambda at, stage, tiles: count_vector_work(at, stage, tiles, CPU, False))
+    emitted = cycles(group, lambda at, stage, tiles: emitted_work(at, stage, tiles, CPU))
+    assert 0.4 < emitted / own < 2.5

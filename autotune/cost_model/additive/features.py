@@ -13,6 +13,8 @@ import numpy.typing as npt
 from autotune.cost_model.additive.operator_work import ELEMENT_BYTES, OperatorWork
 from autotune.cost_model.additive.surroundings import Neighbour, Surroundings
 from autotune.fusion.group import Group
+from autotune.operators.families import FAMILIES
+from autotune.operators.family import Work
 from autotune.operators.op import Family
 
 Floats = npt.NDArray[np.float64]
@@ -44,21 +46,22 @@ class Sort(IntEnum):
     VIEW = 15
 
 
-_BY_FAMILY = {
+_OWN_SORTS = {
     Family.WINOGRAD: Sort.CONV,
-    Family.POOL: Sort.POOL,
-    Family.SLIDE: Sort.POOL,
     Family.REDUCE: Sort.REDUCE,
     Family.SOFTMAX: Sort.SOFTMAX,
     Family.LAYER_NORM: Sort.NORM,
     Family.TRANSPOSE: Sort.TRANSPOSE,
     Family.RESHAPE: Sort.VIEW,
-    Family.CONCAT: Sort.MOVE,
-    Family.SLICE: Sort.MOVE,
-    Family.PAD: Sort.MOVE,
-    Family.EXPAND: Sort.MOVE,
-    Family.GATHER: Sort.MOVE,
 }
+"""Families whose unit costs are not those of their sort of work."""
+_BY_WORK = {
+    Work.MATRIX: Sort.PRODUCT,
+    Work.VECTOR: Sort.SIMPLE,
+    Work.WINDOW: Sort.POOL,
+    Work.MOVE: Sort.MOVE,
+}
+_SORTS = {family: _OWN_SORTS.get(family, _BY_WORK[row.work]) for family, row in FAMILIES.items()}
 
 
 def sort_of(work: OperatorWork, at: Surroundings) -> Sort:
@@ -80,7 +83,7 @@ def sort_of(work: OperatorWork, at: Surroundings) -> Sort:
                 return Sort.BINARY
             return Sort.TRANSCENDENTAL if work.is_transcendental else Sort.SIMPLE
         case _:
-            return _BY_FAMILY[op.family]
+            return _SORTS[op.family]
 
 
 @dataclass(frozen=True, slots=True)

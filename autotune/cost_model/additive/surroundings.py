@@ -8,6 +8,8 @@ from functools import cached_property
 
 from autotune.cost_model.additive.operator_work import OperatorWork
 from autotune.fusion.group import Group
+from autotune.operators.families import FAMILIES
+from autotune.operators.family import Work
 from autotune.operators.op import Family, Op
 
 
@@ -25,7 +27,7 @@ class Neighbour(IntEnum):
     OTHER = 8
 
 
-_SORTS = {
+_OWN_SORTS = {
     Family.CONV: Neighbour.CONV,
     Family.WINOGRAD: Neighbour.CONV,
     Family.MATMUL: Neighbour.MATMUL,
@@ -35,14 +37,11 @@ _SORTS = {
     Family.REDUCE: Neighbour.POOL,
     Family.SOFTMAX: Neighbour.NORM,
     Family.LAYER_NORM: Neighbour.NORM,
-    Family.CONCAT: Neighbour.MOVE,
-    Family.RESHAPE: Neighbour.MOVE,
-    Family.TRANSPOSE: Neighbour.MOVE,
-    Family.SLICE: Neighbour.MOVE,
-    Family.PAD: Neighbour.MOVE,
-    Family.EXPAND: Neighbour.MOVE,
-    Family.GATHER: Neighbour.MOVE,
-    Family.SLIDE: Neighbour.OTHER,
+}
+"""Families that fusing systems tell apart from others of the same work."""
+_SORTS = {
+    family: _OWN_SORTS.get(family, Neighbour.MOVE if row.work is Work.MOVE else Neighbour.OTHER)
+    for family, row in FAMILIES.items()
 }
 _IMAGES = (Neighbour.CONV, Neighbour.POOL)
 _THROUGH = (Neighbour.ACTIVATION, Neighbour.BINARY)

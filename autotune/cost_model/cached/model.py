@@ -11,9 +11,11 @@ from autotune.cost_model.cached.unit_costs import fit_unit_costs
 from autotune.cost_model.cached.work_counts import count_work
 from autotune.cost_model.cached.work_kinds import (
     FEATURE_NAMES,
+    INDEX,
     UNIT_COSTS,
     WORK_KINDS,
     cycles_at,
+    typical_costs,
     work_features,
 )
 from autotune.cost_model.steps.tiling import Floats
@@ -38,8 +40,14 @@ class CachedAnalysis(Totals):
 
     @cached_property
     def estimate(self) -> Floats:
-        """Cycles at typical unit costs."""
-        return self.cycles(UNIT_COSTS)
+        """Cycles at typical unit costs, of products at the machine's own peak. Bytes from DRAM take as long
+        as the channel that all cores share needs for them."""
+        unit_costs = typical_costs(self.spec.matrix.rows)
+        waits = (
+            self.channel_cycles - self.work[:, INDEX["from_dram"]] * UNIT_COSTS[INDEX["from_dram"]]
+        )
+        estimate: Floats = self.cycles(unit_costs) + np.maximum(0.0, waits)
+        return estimate
 
     @cached_property
     def moved_bytes(self) -> Floats:
@@ -55,10 +63,16 @@ class CachedAnalysis(Totals):
         """
         spec = self.spec
         peak = spec.matrix.rows * spec.matrix.cols * self.tiling.active_cores
-        beyond = np.maximum(0.0, self.moved_bytes - spec.scratchpad.size_bytes)
-        bounds = (self.multiply_adds / peak, beyond / spec.dram.bytes_per_cycle)
+        bounds = (self.multiply_adds / peak, self.channel_cycles)
         roofline: Floats = np.maximum(1.0, np.maximum(*bounds))
         return roofline
+
+    @cached_property
+    def channel_cycles(self) -> Floats:
+        """Cycles of the DRAM channel for the bytes beyond the capacity of the caches."""
+        beyond = np.maximum(0.0, self.moved_bytes - self.spec.scratchpad.size_bytes)
+        cycles: Floats = beyond / self.spec.dram.bytes_per_cycle
+        return cycles
 
     @cached_property
     def dynamic_fj(self) -> Floats:

@@ -1,6 +1,6 @@
-"""Cycles of a product whose sums stay in registers, in bulk: what ``host_work.py`` takes a MATMUL for.
+"""Cycles of a product whose sums stay in registers, in bulk: what ``work_counts.py`` takes a MATMUL for.
 
-The same cost function as the generated kernels' blocking minimises (gemm_blocking.py), without what
+The same cost function as the generated kernels' blocking minimises (``codegen/gemm/blocking.py``), without what
 tells its orders of loops apart.
 """
 

@@ -1,5 +1,5 @@
 """What a CPU's engine makes of a nest's tensors and views: which are loaded, shown in another order,
-or packed before a run, and how many bytes they are. Beside host_work.py, which counts by it."""
+or packed before a run, and how many bytes they are. ``work_counts.py`` counts by it."""
 
 from __future__ import annotations
 

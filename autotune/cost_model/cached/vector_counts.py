@@ -6,17 +6,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
 import numpy as np
 
 from autotune.cost_model.cached.work_kinds import Floats, Quantity
 from autotune.cost_model.steps.extents import Extent, product
 from autotune.cost_model.steps.tiling import Tiles, Tiling
+from autotune.cost_model.steps.vector_work import vector_work
 from autotune.fusion.nest import Stage
 from autotune.isa.functions import CostClass, UnaryFn
 from autotune.operators.families import input_footprint
 from autotune.operators.op import Family, OpKind
+from autotune.targets.spec import HardwareSpec
 
 Amounts = dict[str, Quantity]
 
@@ -61,9 +62,13 @@ class Rectangle:
 
 
 def count_vector_work(
-    tiling: Tiling, stage: Stage, tiles: Tiles, lanes: int, turned: bool
+    tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec, turned: bool
 ) -> Amounts:
-    """Of one run on a tile of ``tiles``; ``turned`` says that an operand has another order in memory."""
+    """Of one run on a tile of ``tiles``; ``turned`` says that an operand has another order in memory.
+
+    A family is counted by the kernels that are generated for it, or else by what lowering emits.
+    """
+    lanes = spec.vector.lanes
     like = np.ones(tiles.count.shape)
     out: list[Extent] = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
     tile = Rectangle.of(out, tiling.nest.types[stage.output].shape, lanes, like)
@@ -94,10 +99,23 @@ def count_vector_work(
             | Family.GATHER
         ):
             return {"calls": 1.0, "copied": tile.elements}
-        case Family.MATMUL | Family.WINOGRAD:
-            raise AssertionError("its products are counted elsewhere")
         case _:
-            assert_never(op.family)
+            return emitted_work(tiling, stage, tiles, spec) | {"strided": strided}
+
+
+def emitted_work(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Amounts:
+    """Calls, passes and functions of the vector instructions that lowering emits."""
+    calls = passes = divisions = functions = np.zeros(tiles.count.shape)
+    for work in vector_work(tiling, stage, tiles, spec):
+        repeats = np.asarray(work.repeats, dtype=np.float64)
+        vectors = repeats * np.ceil(np.asarray(work.elements) / spec.vector.lanes)
+        written = repeats * np.ceil(np.asarray(work.written) / spec.vector.lanes)
+        calls = calls + repeats
+        passes = passes + vectors * work.operands + written
+        divisions = divisions + vectors * work.classes.count(CostClass.DIVIDE)
+        slow = work.classes.count(CostClass.TRANSCENDENTAL)
+        functions = functions + vectors * slow * UnaryFn.EXP.row.cpu_cycles
+    return {"calls": calls, "passes": passes, "divisions": divisions, "functions": functions}
 
 
 def _run(stage: Stage, tile: Rectangle) -> Amounts:

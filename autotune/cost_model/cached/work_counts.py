@@ -206,9 +206,8 @@ class _Work:
             return
         tiles = tiling.tiles(_dims(stage))
         turned = any(x in self._views.turned for x in stage.inputs)
-        lanes = self._spec.vector.lanes
         self._tally.add(
-            self._runs(step, tiles), **count_vector_work(tiling, stage, tiles, lanes, turned)
+            self._runs(step, tiles), **count_vector_work(tiling, stage, tiles, self._spec, turned)
         )
 
     def _mask_of(self, stage: Stage) -> Step:

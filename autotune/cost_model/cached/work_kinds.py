@@ -71,6 +71,17 @@ UNIT_COSTS: Floats = np.array([part.unit_cost_cycles for part in WORK_KINDS])
 """What parts cost before anything was measured."""
 
 
+TYPICAL_PIPES = 2
+"""Multiply-adds of vectors that a core begins per cycle where products cost what ``UNIT_COSTS`` says."""
+
+
+def typical_costs(pipes: int) -> Floats:
+    """Return typical unit costs [W] on a core that begins ``pipes`` multiply-adds of vectors per cycle."""
+    costs = UNIT_COSTS.copy()
+    costs[[INDEX["product"], INDEX["product_turned"]]] *= TYPICAL_PIPES / pipes
+    return costs
+
+
 FEATURE_NAMES = (
     *(f"log_{part.name}" for part in WORK_KINDS),
     *(f"{part.name}_share" for part in WORK_KINDS),

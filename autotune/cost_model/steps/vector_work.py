@@ -92,15 +92,13 @@ def _emit(
 
 
 def _operands(tiling: Tiling, stage: Stage, tiles: Tiles, result: Extents) -> list[Extents]:
-    """Return the operands' extents, with strides where reading them conflicts in banks; the first
-    stands for itself and the result where they are equal."""
+    """Return the operands' extents: of the regions that the operator reads, unless the result's stand for
+    them, or reading them conflicts in banks, which strides tell."""
     op = stage.op
     match op.family:
         case Family.UNARY | Family.BINARY:
             turned = _transposed(tiling, stage, tiles, result)
             return [turned.get(x, result) for x in op.inputs]
-        case Family.REDUCE | Family.CONCAT:
-            return [_input(tiling, stage, tiles, index) for index in range(len(op.inputs))]
         case Family.SOFTMAX | Family.LAYER_NORM:
             return [result] * len(op.inputs)
         case Family.RESHAPE | Family.SLICE | Family.PAD | Family.EXPAND:
@@ -116,10 +114,8 @@ def _operands(tiling: Tiling, stage: Stage, tiles: Tiles, result: Extents) -> li
             return [Extents(tuple(source[d] for d in range(len(perm))), strides)]
         case Family.POOL | Family.SLIDE:
             return [Extents(result.sizes, tuple(pitches(tiling, stage, tiles)))]
-        case Family.MATMUL | Family.WINOGRAD | Family.GATHER:
-            raise AssertionError("it runs on another unit")
         case _:
-            assert_never(op.family)
+            return [_input(tiling, stage, tiles, index) for index in range(len(op.inputs))]
 
 
 def _transposed(tiling: Tiling, stage: Stage, tiles: Tiles, result: Extents) -> dict[str, Extents]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autotune.frontend.export.nodes import RULES
+from autotune.frontend.export.nodes import write
 from autotune.frontend.export.writer import NodeWriter
 from autotune.graph.graph import Graph
 from autotune.operators.op import OpKind
@@ -22,7 +22,7 @@ def export_model(graph: Graph) -> bytes:
         writer.value(x, np.ascontiguousarray(graph.constants[x], kind))
     for op in graph.ops:
         writer.begin(op.output)
-        RULES[op.kind](op, writer)
+        write(op, writer)
     return writer.model(graph.name, graph.inputs, graph.outputs)
 
 

@@ -1,4 +1,4 @@
-"""Each operator kind as nodes of ONNX: one row per kind.
+"""Each operator kind as nodes of ONNX: a row for each that is not one node of the same attributes.
 
 Composed functions are written out as exporters write them, so that other systems find the patterns that
 they fuse.
@@ -15,25 +15,12 @@ from onnx import TensorProto
 from autotune.errors import ModelError
 from autotune.frontend.export.writer import DILATED_OPSET, NodeWriter
 from autotune.operators.axes import Perm, inverse
-from autotune.operators.op import Op, OpKind
+from autotune.operators.op import OPERATORS, Family, Op, OpKind
 
 Rule = Callable[[Op, NodeWriter], None]
 """Appends the nodes of an operator; the last one makes its output."""
 
 _MAXIMAL = np.iinfo(np.int64).max
-
-
-def _same(kind: str) -> Rule:
-    """Return the rule of an operator that ONNX has under this name, without attributes."""
-
-    def rule(op: Op, w: NodeWriter) -> None:
-        w.node(kind, *op.inputs, output=op.output)
-
-    return rule
-
-
-def _leaky_relu(op: Op, w: NodeWriter) -> None:
-    w.node("LeakyRelu", *op.inputs, output=op.output, alpha=op.float("alpha"))
 
 
 def _clip(op: Op, w: NodeWriter) -> None:
@@ -215,23 +202,14 @@ def _sliding_sum(op: Op, w: NodeWriter) -> None:
     w.node("Sum", *terms, output=op.output)
 
 
-def _reduce(kind: str) -> Rule:
-    """Return the rule of a reduction that keeps its axes."""
-
-    def rule(op: Op, w: NodeWriter) -> None:
-        (x,), axes = op.inputs, op.ints("axes")
-        if op.kind is OpKind.REDUCE_MEAN and axes == (2, 3) and len(w.shape(x)) == 4:
-            w.node("GlobalAveragePool", x, output=op.output)
-        elif op.kind is OpKind.REDUCE_SUM:
-            w.node(kind, x, w.wholes(*axes), output=op.output, keepdims=1)
-        else:
-            w.node(kind, x, output=op.output, axes=list(axes), keepdims=1)
-
-    return rule
-
-
-def _softmax(op: Op, w: NodeWriter) -> None:
-    w.node("Softmax", *op.inputs, output=op.output, axis=op.int("axis"))
+def _reduce(op: Op, w: NodeWriter) -> None:
+    (x,), axes, kind = op.inputs, op.ints("axes"), OPERATORS[op.kind].onnx
+    if op.kind is OpKind.REDUCE_MEAN and axes == (2, 3) and len(w.shape(x)) == 4:
+        w.node("GlobalAveragePool", x, output=op.output)
+    elif op.kind is OpKind.REDUCE_SUM:
+        w.node(kind, x, w.wholes(*axes), output=op.output, keepdims=1)
+    else:
+        w.node(kind, x, output=op.output, axes=list(axes), keepdims=1)
 
 
 def _layer_norm(op: Op, w: NodeWriter) -> None:
@@ -247,16 +225,8 @@ def _rms_norm(op: Op, w: NodeWriter) -> None:
     w.node("Mul", w.node("Div", x, root), scale, output=op.output)
 
 
-def _concat(op: Op, w: NodeWriter) -> None:
-    w.node("Concat", *op.inputs, output=op.output, axis=op.int("axis"))
-
-
 def _reshape(op: Op, w: NodeWriter) -> None:
     w.node("Reshape", *op.inputs, w.wholes(*op.ints("shape")), output=op.output)
-
-
-def _transpose(op: Op, w: NodeWriter) -> None:
-    w.node("Transpose", *op.inputs, output=op.output, perm=list(op.ints("perm")))
 
 
 def _slice(op: Op, w: NodeWriter) -> None:
@@ -295,49 +265,32 @@ def _gather(op: Op, w: NodeWriter) -> None:
     w.node("Gather", table, rows, output=op.output, axis=0)
 
 
+def write(op: Op, w: NodeWriter) -> None:
+    """Append the nodes of an operator: by its rule, or one node of the operator that its row names.
+
+    Raises ``ModelError`` where ONNX has none.
+    """
+    row = OPERATORS[op.kind]
+    rule = _reduce if row.family is Family.REDUCE else RULES.get(op.kind)
+    if rule is not None:
+        rule(op, w)
+        return
+    if not row.onnx:
+        raise ModelError(f"{op.name}: ONNX has no operator {op.kind}")
+    numbers = () if row.function is None else row.function.row.parameters
+    attributes = {x: op.float(x) if x in numbers else op.attr(x) for x in row.attrs}
+    w.node(row.onnx, *op.inputs, output=op.output, **attributes)
+
+
 RULES: dict[OpKind, Rule] = {
     OpKind.CONV: _conv,
     OpKind.WINOGRAD_CONV: _winograd,
     OpKind.MATMUL: _matmul,
-    OpKind.RELU: _same("Relu"),
-    OpKind.LEAKY_RELU: _leaky_relu,
     OpKind.CLIP: _clip,
-    OpKind.SIGMOID: _same("Sigmoid"),
-    OpKind.TANH: _same("Tanh"),
-    OpKind.ERF: _same("Erf"),
     OpKind.GELU: _gelu,
     OpKind.GELU_TANH: _gelu_tanh,
-    OpKind.EXP: _same("Exp"),
-    OpKind.LOG: _same("Log"),
-    OpKind.SQRT: _same("Sqrt"),
-    OpKind.RECIPROCAL: _same("Reciprocal"),
-    OpKind.NEG: _same("Neg"),
-    OpKind.ABS: _same("Abs"),
-    OpKind.FLOOR: _same("Floor"),
-    OpKind.CEIL: _same("Ceil"),
-    OpKind.ROUND: _same("Round"),
     OpKind.TRUNC: _trunc,
-    OpKind.SIGN: _same("Sign"),
     OpKind.ELU: _elu,
-    OpKind.SOFTPLUS: _same("Softplus"),
-    OpKind.SIN: _same("Sin"),
-    OpKind.COS: _same("Cos"),
-    OpKind.TAN: _same("Tan"),
-    OpKind.ASIN: _same("Asin"),
-    OpKind.ACOS: _same("Acos"),
-    OpKind.ATAN: _same("Atan"),
-    OpKind.SINH: _same("Sinh"),
-    OpKind.COSH: _same("Cosh"),
-    OpKind.ASINH: _same("Asinh"),
-    OpKind.ACOSH: _same("Acosh"),
-    OpKind.ATANH: _same("Atanh"),
-    OpKind.ADD: _same("Add"),
-    OpKind.SUB: _same("Sub"),
-    OpKind.MUL: _same("Mul"),
-    OpKind.DIV: _same("Div"),
-    OpKind.MAXIMUM: _same("Max"),
-    OpKind.MINIMUM: _same("Min"),
-    OpKind.POW: _same("Pow"),
     OpKind.EQUAL: _truth("Equal"),
     OpKind.LESS: _truth("Less"),
     OpKind.LESS_EQUAL: _truth("LessOrEqual"),
@@ -349,17 +302,9 @@ RULES: dict[OpKind, Rule] = {
     OpKind.MAX_POOL: _pool("MaxPool"),
     OpKind.AVERAGE_POOL: _pool("AveragePool"),
     OpKind.SLIDING_SUM: _sliding_sum,
-    OpKind.REDUCE_MEAN: _reduce("ReduceMean"),
-    OpKind.REDUCE_SUM: _reduce("ReduceSum"),
-    OpKind.REDUCE_MAX: _reduce("ReduceMax"),
-    OpKind.REDUCE_MIN: _reduce("ReduceMin"),
-    OpKind.REDUCE_PROD: _reduce("ReduceProd"),
-    OpKind.SOFTMAX: _softmax,
     OpKind.LAYER_NORM: _layer_norm,
     OpKind.RMS_NORM: _rms_norm,
-    OpKind.CONCAT: _concat,
     OpKind.RESHAPE: _reshape,
-    OpKind.TRANSPOSE: _transpose,
     OpKind.SLICE: _slice,
     OpKind.PAD: _pad,
     OpKind.EXPAND: _expand,

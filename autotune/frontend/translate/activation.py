@@ -138,7 +138,6 @@ ACTIVATION: dict[str, Translate] = {
     "Elu": _elu,
     "Selu": _selu,
     "Celu": _celu,
-    "Softplus": lambda scope, node: scope.result(node, OpKind.SOFTPLUS, scope.tensor(node, 0)),
     "Softsign": _softsign,
     "ThresholdedRelu": _thresholded_relu,
     "Shrink": _shrink,

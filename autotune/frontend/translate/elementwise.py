@@ -6,42 +6,15 @@ import numpy as np
 
 from autotune.frontend.node import Node
 from autotune.frontend.translate.scope import Scope, Translate
-from autotune.operators.op import OpKind
+from autotune.operators.op import OPERATORS, Family, OpKind
 from autotune.operators.tensor import FLOAT_MAX
 
-UNARY_KINDS: dict[str, OpKind] = {
-    "Relu": OpKind.RELU,
-    "Sigmoid": OpKind.SIGMOID,
-    "Tanh": OpKind.TANH,
-    "Erf": OpKind.ERF,
-    "Exp": OpKind.EXP,
-    "Log": OpKind.LOG,
-    "Sqrt": OpKind.SQRT,
-    "Reciprocal": OpKind.RECIPROCAL,
-    "Neg": OpKind.NEG,
-    "Abs": OpKind.ABS,
-    "Floor": OpKind.FLOOR,
-    "Ceil": OpKind.CEIL,
-    "Round": OpKind.ROUND,
-    "Sign": OpKind.SIGN,
-    "Sin": OpKind.SIN,
-    "Cos": OpKind.COS,
-    "Tan": OpKind.TAN,
-    "Asin": OpKind.ASIN,
-    "Acos": OpKind.ACOS,
-    "Atan": OpKind.ATAN,
-    "Sinh": OpKind.SINH,
-    "Cosh": OpKind.COSH,
-    "Asinh": OpKind.ASINH,
-    "Acosh": OpKind.ACOSH,
-    "Atanh": OpKind.ATANH,
-}
 
-BINARY_KINDS: dict[str, OpKind] = {
-    "Add": OpKind.ADD,
-    "Sub": OpKind.SUB,
-    "Mul": OpKind.MUL,
-}
+def _plain(family: Family) -> dict[str, OpKind]:
+    """Return the kinds of a family that are one operator of ONNX, without attributes, by its name."""
+    rows = (row for row in OPERATORS.values() if row.family is family)
+    return {row.onnx: row.kind for row in rows if row.onnx and not row.attrs}
+
 
 VARIADIC_KINDS: dict[str, OpKind] = {
     "Sum": OpKind.ADD,
@@ -136,8 +109,8 @@ def _pow(scope: Scope, node: Node) -> str:
 
 
 ELEMENTWISE: dict[str, Translate] = {
-    **{operator: _unary(kind) for operator, kind in UNARY_KINDS.items()},
-    **{operator: _binary(kind) for operator, kind in BINARY_KINDS.items()},
+    **{operator: _unary(kind) for operator, kind in _plain(Family.UNARY).items()},
+    **{operator: _binary(kind) for operator, kind in _plain(Family.BINARY).items()},
     **{operator: _variadic(kind) for operator, kind in VARIADIC_KINDS.items()},
     "Mean": _mean,
     "Pow": _pow,

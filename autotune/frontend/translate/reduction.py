@@ -10,7 +10,7 @@ import numpy as np
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
 from autotune.frontend.translate.scope import Scope, Translate
-from autotune.operators.op import OpKind
+from autotune.operators.op import OPERATORS, Family, OpKind
 from autotune.operators.tensor import FLOAT_MAX
 
 
@@ -207,11 +207,7 @@ def expand_parameter(
 
 
 REDUCTION: dict[str, Translate] = {
-    "ReduceMean": _reduction(OpKind.REDUCE_MEAN),
-    "ReduceSum": _reduction(OpKind.REDUCE_SUM),
-    "ReduceMax": _reduction(OpKind.REDUCE_MAX),
-    "ReduceMin": _reduction(OpKind.REDUCE_MIN),
-    "ReduceProd": _reduction(OpKind.REDUCE_PROD),
+    **{row.onnx: _reduction(row.kind) for row in OPERATORS.values() if row.family is Family.REDUCE},
     "ReduceL1": _reduction(OpKind.REDUCE_SUM, before=_apply(OpKind.ABS)),
     "ReduceL2": _reduction(OpKind.REDUCE_SUM, before=_squared, after=_apply(OpKind.SQRT)),
     "ReduceSumSquare": _reduction(OpKind.REDUCE_SUM, before=_squared),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from autotune.graph.graph import Graph
-from autotune.graph.padding.rules import RULES, Context, Need, Neutral
+from autotune.graph.padding.rules import Context, Need, Neutral, passage
 from autotune.graph.padding.spans import Anchor, Samples, Span, Unfit, is_same
 from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import Array, TensorType
@@ -91,11 +91,9 @@ class _Rewriting:
             self._check_constant(name)
         least = [1]
         for ops in self._samples.ops():
-            passage = RULES[ops[0].family](
-                Context(self._samples, ops, self._anchor, self._zeros, least)
-            )
-            self._zeros[ops[0].output] = passage.zeros
-            self._ops.append(self._with_neutral(ops[0], passage.needs))
+            found = passage(Context(self._samples, ops, self._anchor, self._zeros, least))
+            self._zeros[ops[0].output] = found.zeros
+            self._ops.append(self._with_neutral(ops[0], found.needs))
         masks = tuple(self._masks.values())
         graph = self._graph
         types = self._types | {m.name: TensorType(m.shape(self._extent)) for m in masks}

@@ -335,4 +335,15 @@ RULES: Mapping[Family, Callable[[Context], Passage]] = {
     Family.EXPAND: _expand,
     Family.GATHER: _gather,
 }
-"""The rule of every family."""
+"""The rules of families; one without a rule is refused where its operands grow."""
+
+
+def passage(c: Context) -> Passage:
+    """Return what an operator does with padding. Raises ``Unfit`` where it may read some, and for a
+    family without a rule."""
+    rule = RULES.get(c.op.family)
+    if rule is not None:
+        return rule(c)
+    if any(c.open_axes(index) for index in range(len(c.op.inputs))) or c.result_axes:
+        raise c.refuse("has no rule for padding")
+    return Passage()

@@ -18,9 +18,14 @@ from autotune.graph.passes.transpose_motion import (
     keeps_order,
     moved_attrs,
     passes,
+)
+from autotune.operators.axes import (
+    CHANNELS_FIRST,
+    CHANNELS_LAST,
+    Perm,
+    inverse,
     to_channels_last,
 )
-from autotune.operators.axes import CHANNELS_FIRST, CHANNELS_LAST, Perm, inverse
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import Array
 

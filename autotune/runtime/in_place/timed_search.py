@@ -236,7 +236,7 @@ class _TimedSearch:
         self, estimate: Estimate, choice: Choice, times: Sequence[Mapping[Names, float]]
     ) -> GroupResult:
         if choice.schedule is None:
-            return GroupResult(choice.group, None, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+            return GroupResult.view(choice.group)
         spec = self.target.spec
         nests = legal_nests(choice.group, spec) or ()
         pairs = zip(nests, choice.schedule.nests, strict=True)

@@ -128,7 +128,7 @@ BY_OTHERS = {OpKind.CONV, OpKind.MAX_POOL, OpKind.AVERAGE_POOL, OpKind.GATHER, O
 """Kinds that other tests here check."""
 
 
-@pytest.mark.parametrize("kind", sorted(RULES.keys() - BY_OTHERS))
+@pytest.mark.parametrize("kind", sorted(set(OpKind) - BY_OTHERS))
 def test_an_operator_means_the_same(kind: OpKind) -> None:
     b, rng = GraphBuilder("one"), np.random.default_rng(7)
     shapes = SHAPES.get(kind, (SHAPE, (4, 1))[: OPERATORS[kind].arity[0]])
@@ -145,8 +145,9 @@ def test_an_operator_means_the_same(kind: OpKind) -> None:
     check(b.build([b.add(kind, *fed, **attributes)]), fed)
 
 
-def test_every_kind_has_a_rule() -> None:
-    assert RULES.keys() == set(OpKind)
+def test_a_kind_has_a_rule_or_the_name_of_one_node() -> None:
+    for kind, row in OPERATORS.items():
+        assert (kind in RULES) != bool(row.onnx), kind
 
 
 def test_a_product_with_transposed_operands_means_the_same() -> None:

@@ -11,8 +11,10 @@ from onnx.reference import ReferenceEvaluator
 
 from autotune.frontend.source_model import SourceModel
 from autotune.graph.evaluation import evaluate
+from autotune.graph.padding import rules
 from autotune.graph.padding.padded_graph import PaddedGraph
 from autotune.graph.padding.spans import Anchor, Unfit
+from autotune.operators.op import Family
 from autotune.runtime.session.buckets import Line, prove
 from autotune.runtime.session.open_dims import OpenDims
 from tests.runtime.control_case import model_of
@@ -214,3 +216,10 @@ def test_an_open_extent_that_a_comparison_sees_only_when_it_is_small_is_refused_
     """All samples of a bucket of 64 lie above the 3 that the comparison is with."""
     with pytest.raises(Unfit, match="Less"):
         proved(REFUSED["small extents do something else"], bucket=64)
+
+
+def test_a_family_without_a_rule_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(rules.RULES, Family.SOFTMAX)
+    with pytest.raises(Unfit, match="softmax has no rule for padding"):
+        proved(ATTENTION)
+    assert proved(BATCH).extent == 8
