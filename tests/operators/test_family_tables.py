@@ -67,3 +67,10 @@ def test_the_scan_sees_tables_and_matches() -> None:
     assert len(list(_whole_tables(ast.parse(table)))) == 1
     assert len(list(_whole_tables(ast.parse(match)))) == 1
     assert not list(_whole_tables(ast.parse(partial)))
+
+
+def test_the_page_on_adding_counts_the_files_of_a_family() -> None:
+    """Beside the whole tables: ``op.py``, the family's own file and its ONNX spelling."""
+    page = (ROOT.parent / "docs" / "adding.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith("| operator family |")]
+    assert row.split("|")[2].strip() == str(len(WHOLE) + 3)
