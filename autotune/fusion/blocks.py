@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import math
 
-from autotune.fusion.greedy import Fits
 from autotune.fusion.nest import EPILOGUE_FNS
-from autotune.fusion.partition import Partition
+from autotune.fusion.partition import Fits, Partition
 from autotune.fusion.quotient import Quotient
 from autotune.graph.graph import Graph
 from autotune.operators.contraction import is_depthwise

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from autotune.fusion.partition import Names, Partition
+from autotune.fusion.late_widening import with_late_widening
+from autotune.fusion.partition import Fits, Names, Partition
 from autotune.fusion.quotient import Quotient
 from autotune.graph.graph import Graph
 from autotune.operators.op import Family, Op
-
-Fits = Callable[[Names], bool]
-"""Returns True if some legal schedule exists for the group of these operators."""
 
 LARGEST = 32
 """Most operators of a group by rule or in a search. A transformer block is best as one group of 29;
@@ -51,7 +47,7 @@ def greedy(graph: Graph, fits: Fits) -> Partition:
             group = quotient.names(quotient.home(op.name))
             grew = any(grows(name) for name in reversed(group) if name in shared)
     _join_readers(graph, quotient, fits)
-    return Partition(graph, quotient.groups())
+    return with_late_widening(Partition(graph, quotient.groups()), fits)
 
 
 def _joins(

@@ -12,6 +12,8 @@ from autotune.fusion.quotient import Quotient
 from autotune.graph.graph import Graph
 
 Names = tuple[str, ...]
+Fits = Callable[[Names], bool]
+"""Returns True if some legal schedule exists for the group of these operators."""
 Edge = tuple[str, str]
 """Names of a producer and of an operator that reads its output."""
 

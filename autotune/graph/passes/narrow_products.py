@@ -45,8 +45,8 @@ class NarrowProducts:
     A constant scale of each factor, of the second one also per output channel, moves behind the
     sum, where both are applied as one factor. The pieces that an importer has cut a long sum into become one
     product again. Of a matrix by constant weights, the zero point of the first factor may be a
-    number that only a run knows. Sums that could leave int32 are left alone, as are depthwise
-    convolutions: those are work for the vector unit.
+    number that only a run knows. Sums that could leave int32 are left alone. Depthwise convolutions, work for
+    the vector unit, compute in float32 on the integers themselves.
     """
 
     formats: Formats
@@ -59,6 +59,11 @@ class NarrowProducts:
         writer, held = ProductWriter(graph), held_tensors(graph)
         notes: list[Note] = []
         for op in graph.ops:
+            if _is_scaled_depthwise(op, graph, held):
+                _write_depthwise(writer, graph, op, held)
+                reason = f"{op.name} reads integers, and scales their sums"
+                notes.append(Note(self.name, f"scales of {op.name}", reason))
+                continue
             product = whole_product(graph, op) or op
             factors = self._factors(product, graph, held)
             if factors is None:
@@ -92,6 +97,31 @@ class NarrowProducts:
 
 def _is_depthwise(op: Op, graph: Graph) -> bool:
     return op.int("group") > 1 and is_depthwise(op, graph.types)
+
+
+def _is_scaled_depthwise(op: Op, graph: Graph, held: Set[str]) -> bool:
+    """Return True for a depthwise convolution of scaled integers by constant ones."""
+    if op.kind is not OpKind.CONV or op.axes != CHANNELS_FIRST or not _is_depthwise(op, graph):
+        return False
+    scaled = graph.producer.get(op.inputs[0])
+    a, b = (factor_of(graph, x, held) for x in op.inputs[:2])
+    if a is None or b is None or scaled is None or scaled.kind is not OpKind.MUL:
+        return False
+    known = b.tensor in graph.constants and b.point is None
+    return known and a.scale is not None and b.scale is not None and _scales_fit(op, a, b)
+
+
+def _write_depthwise(writer: ProductWriter, graph: Graph, op: Op, held: Set[str]) -> None:
+    """Append a depthwise convolution of integers, then both scales and the bias."""
+    a, b = (factor_of(graph, x, held) for x in op.inputs[:2])
+    assert a is not None and b is not None, "the pass has checked it"
+    value = _weight(graph, b)
+    assert value is not None, "the pass has checked it"
+    weight = writer.constant(value.astype(np.float32), f"{op.output}.integers")
+    inputs = graph.producer[op.inputs[0]].inputs[0], weight
+    name = writer.fresh(f"{op.output}.sums", TensorType(graph.shape(op.output), DType.INT32))
+    writer.ops.append(Op(name, op.kind, inputs, name, op.attrs))
+    writer.scaled(op, name, _scale(op, a, b), op.inputs[2:])
 
 
 def _scales_fit(op: Op, a: Factor, b: Factor) -> bool:

@@ -148,6 +148,29 @@ def test_quantised_and_dequantised_convolutions_scale_behind_the_sum(layout: Lay
     assert {Format.UINT8, Format.INT8} <= stored
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("zero", [0, 7])
+def test_depthwise_convolutions_read_integers(layout: Layout, zero: int) -> None:
+    rng = np.random.default_rng(14)
+    fed = {"x": whole(rng, np.uint8, (1, 4, 6, 6))}
+    held = {
+        "xs": scales(rng), "xz": np.uint8(zero), "w": whole(rng, np.int8, (4, 1, 3, 3)),
+        "ws": scales(rng, 4), "wz": np.zeros(4, np.int8), "b": rng.normal(0, 9, 4).astype(np.float32),
+    }  # fmt: skip
+    node = helper.make_node("Conv", ["xd", "wd", "b"], ["y"], pads=[1] * 4, group=4)
+    made = model(node, fed, held, *map(dequantised, "xw"))
+    graph = narrow(made, layout)
+    (conv,) = (op for op in graph.ops if op.kind is OpKind.CONV)
+    assert conv.zeros is None
+    weight = graph.constants[conv.inputs[1]]
+    np.testing.assert_array_equal(weight, np.rint(weight))
+    before = graph.producer.get(conv.inputs[0])
+    while before is not None and before.kind in (OpKind.TRANSPOSE, OpKind.RESHAPE):
+        before = graph.producer.get(before.inputs[0])
+    assert (before is None) == (zero == 0), "no scale ahead of the sums"
+    assert_as_onnx(made, graph, fed, rtol=1e-6)
+
+
 @pytest.mark.parametrize("turned", [0, 1])
 def test_gemm_of_dequantised_factors_keeps_a_scale_per_column(turned: int) -> None:
     rng = np.random.default_rng(5)

@@ -18,7 +18,25 @@ TEXT = """
     a = add({sum})
     r = {activation}
     y = div(r, divisor)
-    z = neg(y)
+    z = round(y)
+    -> z
+"""
+SUM = """
+    x: (4, 6)
+    w = normal(6, 5)
+    v = normal(6, 5)
+    s = normal(5)
+    t = normal(5)
+    zero = 3.0
+    divisor = 0.3
+    p = matmul(x, w) a_zero=3 b_zero=0
+    q = matmul(x, v) a_zero=3 b_zero=0
+    c = sub(q, zero)
+    m = mul(p, s)
+    n = mul(c, t)
+    a = add(m, n)
+    y = div(a, divisor)
+    z = {last}
     -> z
 """
 NARROW = "matmul(x, w) a_zero=3 b_zero=0"
@@ -36,7 +54,7 @@ def test_a_division_joins_scale_and_bias(sum: str) -> None:
         m = mul(p, m.requantised)
         a = add({joined})
         r = relu(a)
-        z = neg(r)
+        z = round(r)
         """,
     )
 
@@ -50,9 +68,27 @@ def test_limits_are_divided_too() -> None:
         m = mul(p, m.requantised)
         a = add(m, a.requantised)
         r = clip(a) max=12.0 min=0.0
-        z = neg(r)
+        z = round(r)
         """,
     )
+
+
+def test_a_sum_of_dequantised_tensors_takes_one_rounding() -> None:
+    becomes(
+        RequantisedSums(),
+        SUM.format(last="round(y)"),
+        """
+        p = matmul(x, w) a_zero=3 b_zero=0
+        q = matmul(x, v) a_zero=3 b_zero=0
+        c = sub(q, zero)
+        m = mul(p, m.requantised)
+        n = mul(c, n.requantised)
+        a = add(m, n)
+        z = round(a)
+        """,
+    )
+    stays(RequantisedSums(), SUM.format(last="neg(y)"))
+    stays(RequantisedSums(), SUM.format(last="round(y)").replace("mul(c, t)", "tanh(c)"))
 
 
 @pytest.mark.parametrize(
@@ -71,3 +107,4 @@ def test_other_divisions_stay(other: dict[str, str]) -> None:
 
 def test_sums_that_others_read_stay() -> None:
     stays(RequantisedSums(), TEXT.format(**GIVEN).replace("-> z", "-> z, a"))
+    stays(RequantisedSums(), TEXT.format(**GIVEN).replace("-> z", "e = exp(y)\n-> z, e"))
