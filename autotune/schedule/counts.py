@@ -173,6 +173,53 @@ def _read_of_tile(
     return elements, pieces
 
 
+def crossing_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Elements that each core reads of what other cores have in cache, or leaves for them, for every
+    row of the table.
+
+    A tensor is taken to lie in the cores' caches by its rows, the outermost axis that has any: cores
+    that share a loop along it read and write what is their own. Weights are in no core's cache.
+    """
+    cores = int(table.cores.max(initial=1))
+    if cores == 1:
+        return np.zeros(len(table))
+    images = (nest.buffers[i] for i in nest.loads if i not in _weights(nest))
+    read = ((buffer.tensor, buffer.footprint) for buffer in images)
+    stored = ((s.output, s.footprint) for s in nest.stages if s.output in nest.stores)
+    rows = np.arange(len(table))
+    shape = np.array(nest.root_shape, dtype=np.int64)
+    outermost = table.order[:, 0] if len(shape) else np.zeros(len(table), np.int64)
+    share = np.maximum(shape[outermost] // table.cores, table.tile[rows, outermost])
+    shared = table.cores > 1
+    total = np.zeros(len(table))
+    for tensor, footprint in (*read, *stored):
+        extents = nest.types[tensor].shape
+        along = next((d for d, extent in enumerate(extents) if extent > 1), 0)
+        own, elements = np.zeros(len(table), dtype=bool), np.ones(len(table))
+        for position, axis in enumerate(footprint):
+            whole = axis.size(nest.root_shape)
+            mine = np.full(len(table), whole)
+            if axis.dim is not None:
+                mine = np.where(outermost == axis.dim, axis.extent(share), whole)
+                own |= shared & (outermost == axis.dim) & (position == along)
+            elements *= np.minimum(mine, extents[position])
+        total += np.where(own, 0.0, elements)
+    return total * (1.0 - 1.0 / cores)
+
+
+def _weights(nest: Nest) -> frozenset[int]:
+    """The loaded buffers of products' weights and biases."""
+    found = set[int | None]()
+    for stage in nest.stages:
+        if stage.contraction is None:
+            continue
+        found.add(stage.epilogue.bias)
+        matrix = len(nest.types[stage.op.inputs[1]].shape) < 3
+        if stage.op.family is not Family.MATMUL or matrix:
+            found.add(stage.operands[1])
+    return frozenset(i for i in found if i is not None)
+
+
 def stage_dims(stage: Stage) -> frozenset[int]:
     """Root dimensions that what a stage computes depends on."""
     return frozenset(axis.dim for axis in stage.footprint if axis.dim is not None)

@@ -15,6 +15,7 @@ from autotune.operators.winograd import FORMS
 from autotune.schedule.block_sparsity import nonzero_work
 from autotune.schedule.counts import (
     batch_factors,
+    crossing_elements,
     kept_elements,
     loaded_elements,
     made_elements,
@@ -51,6 +52,9 @@ _MADE_OPERATIONS = 16.0
 _SHARING_OPERATIONS = 1e5
 """Multiply-adds that take as long as sharing a nest: the other core looks up, and fetches what this
 one has in cache (2 microseconds of a core with two vectors of 8)."""
+_CROSSING_OPERATIONS = 16.0
+"""Multiply-adds that take as long as an element that comes from another core's cache: 0.3 nanoseconds at
+best and 0.9 where both cores fetch from each other (Zen 4, docs/decisions/0071-cores-keep-their-rows.md)."""
 _CUTTING_OPERATIONS = 1e5
 """Multiply-adds that take as long as one more tile of a product (as above)."""
 _LEAST_TILE_PRICE = 0.25
@@ -178,7 +182,7 @@ def _time_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     """Return the run time [n] relative to one core.
 
     It is the busiest core's share of the outermost loop. Cores that share it add half a tile of
-    imbalance and a fixed cost.
+    imbalance and a fixed cost. What comes from another core's cache is added.
     """
     outermost = table.order[:, 0] if table.order.shape[1] else np.zeros(len(table), np.int64)
     if not len(nest.root_shape):
@@ -189,7 +193,8 @@ def _time_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     tiles = (extent + tile - 1) // tile
     mine = np.minimum(1.0, (tiles + table.cores - 1) // table.cores * tile / extent)
     late = 0.5 * tile / extent + _SHARING_OPERATIONS / operations(nest)
-    share: npt.NDArray[np.float64] = mine + np.where(table.cores > 1, late, 0.0)
+    moved = _CROSSING_OPERATIONS * crossing_elements(nest, table) / operations(nest)
+    share: npt.NDArray[np.float64] = mine + np.where(table.cores > 1, late, 0.0) + moved
     return share
 
 

@@ -10,7 +10,7 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
-from autotune.schedule.counts import padded_elements
+from autotune.schedule.counts import crossing_elements, padded_elements
 from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import NestSchedule
 from autotune.schedule.table import ScheduleTable
@@ -74,3 +74,44 @@ def test_a_padded_image_is_cut_until_its_copy_stays_in_a_cache(nest: Nest, cores
 def test_an_image_stays_whole_beside_weights_that_would_pass_by_again() -> None:
     nest = convolution(1, 14, 512, 2048)
     assert held(nest, 1) == np.prod((512, 16, 16))
+
+
+def crossings(nest: Nest, *schedules: NestSchedule) -> list[float]:
+    """Elements that a core exchanges with others under each schedule."""
+    return crossing_elements(nest, ScheduleTable.of(nest, schedules)).tolist()
+
+
+def image_pass(*shape: int) -> Nest:
+    b = GraphBuilder("pass")
+    x = b.input("x", shape)
+    return nest_of(b, b.add(OpKind.MUL, x, x))
+
+
+def test_cores_that_share_rows_exchange_nothing_and_those_that_share_columns_do() -> None:
+    """By columns a core has half of each row, of which the other had half; one core alone needs all."""
+    by_rows = NestSchedule((1, 4, 6), (1, 0, 2), (), 1, 2)
+    by_columns = NestSchedule((1, 8, 3), (2, 0, 1), (), 1, 2)
+    alone = NestSchedule((1, 8, 6), (0, 1, 2), (), 1, 1)
+    halves, wholes = 2 * 8 * 3 / 2, 2 * 8 * 6 / 2
+    found = crossings(image_pass(1, 8, 6), by_rows, by_columns, alone)
+    assert found == [0.0, halves, wholes]
+
+
+def test_a_product_shared_by_columns_fetches_the_other_cores_rows_and_no_weights() -> None:
+    b = GraphBuilder("product")
+    x = b.input("x", (10, 32))
+    nest = nest_of(b, b.add(OpKind.MATMUL, x, b.constant(array(32, 16))))
+    by_rows = NestSchedule((5, 16), (0, 1), (32,), 1, 2)
+    by_columns = NestSchedule((10, 8), (1, 0), (32,), 1, 2)
+    assert crossings(nest, by_rows, by_columns) == [0.0, 10 * 32 / 2 + 10 * 8 / 2]
+
+
+def test_nothing_crosses_where_no_schedule_has_two_cores() -> None:
+    assert crossings(image_pass(1, 8, 6), NestSchedule((1, 4, 6), (1, 0, 2), (), 1, 1)) == [0.0]
+
+
+@pytest.mark.parametrize("nest", [image_pass(1, 55, 55, 192), image_pass(1, 999, 512)])
+def test_two_cores_share_a_pass_over_memory_by_rows(nest: Nest) -> None:
+    schedule = default_schedule((nest,), CAPACITY, 2, 32, 1)
+    assert schedule is not None
+    assert (schedule.nests[0].cores, schedule.nests[0].order[0]) == (2, 1)
