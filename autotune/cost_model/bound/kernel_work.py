@@ -33,6 +33,7 @@ from autotune.targets.native.codegen.kernel_spec import Recipe
 from autotune.targets.native.codegen.rows.reduction import Reduction
 from autotune.targets.native.codegen.rows.row_passes import RowPasses
 from autotune.targets.native.codegen.rows.row_run import Reduce, RowRun
+from autotune.targets.native.codegen.tile_runs.tile_run import TileRun
 from autotune.targets.native.codegen.vector.interleaving import interleaving
 from autotune.targets.native.codegen.vector.loop_order import loop_order
 from autotune.targets.native.codegen.vector.square_copy import square_copy
@@ -68,6 +69,8 @@ def kernel_work(recipe: Recipe) -> Work:
             return _product(shape, isa)
         case NarrowShape() as narrow:
             return _narrow_product(narrow, isa)
+        case TileRun(product, run):
+            return _together(_narrow_product(product, isa), _vector_run(run, isa))
         case PanelCopy() as copy:
             dense = copy.lanes[1] == 1
             name = "panels_dense" if dense else "panels_across"
@@ -115,6 +118,10 @@ def _narrow_product(shape: NarrowShape, isa: VectorIsa) -> Work:
     if isa.dot.group == 2:
         found["product_fmas"] *= 2
     return found
+
+
+def _together(work: Work, other: Work) -> Work:
+    return Work({name: work[name] + other[name] for name in {**work, **other}})
 
 
 def _tiled(shape: GemmShape, loops: Loops, blocking: Blocking, isa: VectorIsa, blocks: int) -> Work:

@@ -31,6 +31,7 @@ from autotune.targets.native.codegen.gemm.shape import GemmShape
 from autotune.targets.native.codegen.kernel_spec import Recipe
 from autotune.targets.native.codegen.rows.reduction import Reduction
 from autotune.targets.native.codegen.rows.row_run import RowRun
+from autotune.targets.native.codegen.tile_runs.tile_run import TileRun
 from autotune.targets.native.codegen.vector.vector_run import VectorRun
 from autotune.targets.native.codegen.winograd import TileTransform
 from autotune.targets.native.linking.loader import Bound
@@ -225,6 +226,19 @@ def _uses(program: Program, call: Call, leaf: Leaf, trips: tuple[int, ...]) -> t
 Dims = list[tuple[int, int]]
 
 
+def _tile_rectangles(tile: TileRun, call: Call) -> list[tuple[Dims, Operand, bool]]:
+    """Return those of a product but for its sums, then those of the run."""
+    product, first = tile.product.product, len(tile.operands)
+    found = [
+        (_narrow_dims(product, name, call), operand, False)
+        for name, operand in zip(tile.operands, call.operands[:first], strict=True)
+    ]
+    for i, operand in zip(tile.others, call.operands[first:], strict=True):
+        dims = list(zip(tile.run.sizes, tile.strides(i), strict=True))
+        found.append((dims, operand, i >= len(tile.run.inputs)))
+    return found
+
+
 def _rectangles(call: Call, leaf: Leaf) -> list[tuple[Dims, Operand, bool]]:
     """Return (extent, stride) dimensions of every operand, the operand, and whether it is written."""
     operands = call.operands
@@ -241,6 +255,8 @@ def _rectangles(call: Call, leaf: Leaf) -> list[tuple[Dims, Operand, bool]]:
                 (_narrow_dims(narrow.product, name, call), operand, name == "c")
                 for name, operand in zip(narrow.product.operands, operands, strict=True)
             ]
+        case TileRun() as tile:
+            return _tile_rectangles(tile, call)
         case PanelCopy() as copy:
             return [
                 ([copy.lanes, *copy.depths], operands[0], False),
@@ -363,7 +379,7 @@ def _traffic_kind(call: Call) -> str:
     if not isinstance(call.kernel, Recipe):
         return "copy"
     match call.kernel.constants:
-        case GemmShape() | NarrowShape():
+        case GemmShape() | NarrowShape() | TileRun():
             return "product"
         case PanelCopy():
             return "copy"

@@ -24,6 +24,7 @@ from autotune.targets.native.binding.call import Call, Operand, Space
 from autotune.targets.native.binding.narrow_packing import NarrowPacked
 from autotune.targets.native.binding.narrow_panels import narrow_packed
 from autotune.targets.native.binding.packing import GROWTH, Packed, packed
+from autotune.targets.native.binding.tile_runs import with_run
 from autotune.targets.native.binding.vector_runs import Piece, RunWriter, generable
 from autotune.targets.native.binding.words import word_call
 from autotune.targets.native.codegen.gemm.narrow_shape import (
@@ -65,15 +66,15 @@ class Binder:
     def calls(self, nodes: tuple[Node, ...]) -> dict[int, Call]:
         """The calls of all instructions that are not left out, by place."""
         found: dict[int, Call] = {}
-        run, last = None, -1
+        run, last, ahead = None, -1, None
         for node in nodes:
             leaf = node if isinstance(node, Leaf) else None
             if leaf is not None and leaf.place in self.residence.dropped:
                 continue
             piece = self._piece(leaf) if leaf is not None else None
             if run is not None and (piece is None or not run.add(piece)):
-                found[last] = self._called(run)
-                run = None
+                self._end_run(found, run, last, ahead)
+                run = ahead = None
             if run is None and piece is not None:
                 run = RunWriter(piece.sizes, self._isa)
                 run = run if run.add(piece) else None
@@ -81,11 +82,25 @@ class Binder:
                 last = piece.leaf.place if piece is not None else last
             elif isinstance(node, Body):
                 found |= self.calls(node.nodes)
+                ahead = None
             else:
                 found[node.place] = self.bind(node)
+                ahead = node
         if run is not None:
-            found[last] = self._called(run)
+            self._end_run(found, run, last, ahead)
         return found
+
+    def _end_run(
+        self, found: dict[int, Call], run: RunWriter, last: int, ahead: Leaf | None
+    ) -> None:
+        """Add the call of a run at its ``last`` place, with the product at ``ahead`` if both are one."""
+        call = self._called(run)
+        joint = (
+            None if ahead is None else with_run(found[ahead.place], ahead, run, call, self.reads)
+        )
+        if ahead is not None and joint is not None:
+            del found[ahead.place]
+        found[last] = joint or call
 
     def _called(self, run: RunWriter) -> Call:
         """The call of a run; of a reduction alone, that of its own code."""

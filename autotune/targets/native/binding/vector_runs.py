@@ -185,6 +185,21 @@ class RunWriter:
         return tuple(1 if d == self._axis else n for d, n in enumerate(self.sizes))
 
     @property
+    def places(self) -> frozenset[int]:
+        """The places of its instructions."""
+        return frozenset(leaf.place for leaf in self._leaves)
+
+    @property
+    def arguments(self) -> Mapping[Operand, Touch]:
+        """What it reads."""
+        return self._inputs
+
+    @property
+    def results(self) -> Mapping[Operand, Touch]:
+        """What its instructions write, whether anyone reads that or not."""
+        return self._outputs
+
+    @property
     def lone(self) -> Leaf | None:
         """The instruction that is the whole run, if it is a reduction."""
         alone = len(self._leaves) == 1 and self._axis is not None

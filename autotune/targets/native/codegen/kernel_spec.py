@@ -15,6 +15,7 @@ from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy, panel_cop
 from autotune.targets.native.codegen.gemm.shape import GemmShape
 from autotune.targets.native.codegen.rows.reduction import Reduction, reduction
 from autotune.targets.native.codegen.rows.row_run import RowRun
+from autotune.targets.native.codegen.tile_runs.tile_run import TileRun
 from autotune.targets.native.codegen.vector.vector_run import VectorRun
 from autotune.targets.native.codegen.winograd import TileTransform, tile_transform
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
@@ -23,7 +24,9 @@ from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 TABLES = (functions, notation, access, formats, vector_isa)
 """Modules outside of this package that generators take constants from."""
-Constants = GemmShape | NarrowShape | PanelCopy | VectorRun | RowRun | Reduction | TileTransform
+Constants = (
+    GemmShape | NarrowShape | TileRun | PanelCopy | VectorRun | RowRun | Reduction | TileTransform
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,10 @@ class Recipe:
                 from autotune.targets.native.codegen.gemm.narrow_gemm import narrow_gemm
 
                 return narrow_gemm(self.constants, self.isa)
+            case TileRun():
+                from autotune.targets.native.codegen.tile_runs.tile_run_writer import tile_run
+
+                return tile_run(self.constants, self.isa)
             case PanelCopy():
                 return panel_copy(self.constants, self.isa)
             case VectorRun():

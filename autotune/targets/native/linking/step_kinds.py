@@ -13,6 +13,7 @@ from autotune.targets.native.codegen.gemm.shape import GemmShape
 from autotune.targets.native.codegen.kernel_spec import Recipe
 from autotune.targets.native.codegen.rows.reduction import Reduction
 from autotune.targets.native.codegen.rows.row_run import RowRun
+from autotune.targets.native.codegen.tile_runs.tile_run import TileRun
 from autotune.targets.native.codegen.vector.vector_run import Constant, Load, VectorRun
 from autotune.targets.native.codegen.winograd import TileTransform
 
@@ -44,7 +45,7 @@ def kind_of(call: Call) -> StepKind:
 def _generated(recipe: Recipe) -> StepKind:
     constants = recipe.constants
     match constants:
-        case GemmShape() | NarrowShape():
+        case GemmShape() | NarrowShape() | TileRun():
             return StepKind.PRODUCT
         case VectorRun():
             moves = all(isinstance(node, Load | Constant) for node in constants.body)

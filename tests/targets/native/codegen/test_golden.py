@@ -17,6 +17,7 @@ from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.shape import BiasAxis, GemmShape
 from autotune.targets.native.codegen.rows.reduction import Reduction
 from autotune.targets.native.codegen.rows.row_run import Reduce, RowRun
+from autotune.targets.native.codegen.tile_runs.tile_run import TileRun
 from autotune.targets.native.codegen.vector.vector_run import Binary, Load, Output, Unary, VectorRun
 from autotune.targets.native.codegen.winograd import TileTransform
 from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, VectorIsa
@@ -30,6 +31,17 @@ CONSTANTS = (
     NarrowShape(
         GemmShape(m=2, n0=16, k0=5, a_m=5, a_k0=1, b_k0=16, b_n0=1, c_m=16, c_n0=1, panel=16),
         Factor(Format.UINT8, 7), Factor(Format.INT8),
+    ),
+    TileRun(
+        NarrowShape(
+            GemmShape(m=2, n0=16, k0=5, a_m=5, a_k0=1, b_k0=16, b_n0=1, c_m=16, c_n0=1, panel=16),
+            Factor(Format.UINT8, 7), Factor(Format.INT8),
+        ),
+        VectorRun(
+            (2, 1, 16), ((16, 0, 1), (0, 0, 1)), (Output((16, 0, 1), 2),),
+            (Load(0), Load(1), Binary(BinaryFn.MUL, 0, 1)), (Format.INT32, Format.FP32, Format.UINT8),
+        ),
+        0,
     ),
     PanelCopy((20, 1), ((3, 20),), 16),
     VectorRun(

@@ -18,6 +18,7 @@ from autotune.targets.native.binding.binding import WIDENED_ROWS
 from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape
 from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.tile_runs.tile_run import TileRun
 from autotune.targets.native.codegen.vector.vector_run import VectorRun
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available, host_isa
@@ -65,13 +66,22 @@ def test_compiled_products_of_bytes_are_exact(data: st.DataObject) -> None:
     check(graph, lowered(graph, data), None)
 
 
-def requantised(rows: int, depth: int, columns: int) -> Program:
-    """y = round(sums · scale) of bytes: a is read, and y written, where they lie."""
+def requantised(rows: int, depth: int, columns: int, again: bool = False) -> Program:
+    """y = round(sums · scale) of bytes: a is read, and y written, where they lie. With ``again`` z = twice
+    the sums, which a compiled kernel reads."""
     a, b = 0, -(-rows * depth // 4) * 4
     c = -(-(b + depth * columns) // 4)
     square = {"size3": rows, "size4": columns}
     dense = {"dst_base": c, "dst_stride3": columns, "dst_stride4": 1}
     read = {"src_base": c, "src_stride3": columns, "src_stride4": 1}
+    d = c + rows * columns if again else c
+    end = d + rows * columns
+    made = {"dst_base": d, "dst_stride3": columns, "dst_stride4": 1}
+    more = (
+        make(Opcode.CONVERT, src_format=int(Format.INT32), dst_format=int(Format.FP32),
+             scale=2.0, **square, **dense | {"dst_base": end + 4}, **read),
+        store(4, end + 4, rows * columns),
+    )  # fmt: skip
     return one_core(
         load(0, a, rows * depth, format=int(U8)),
         load(1, b // 4, depth * columns, format=int(S8)),
@@ -79,18 +89,20 @@ def requantised(rows: int, depth: int, columns: int) -> Program:
              b_k0=columns, b_n0=1, c_base=c, c_m=columns, c_n0=1, a_format=int(U8),
              b_format=int(S8), a_zero=11, accumulate=int(When.NEVER)),
         make(Opcode.CONVERT, src_format=int(Format.INT32), dst_format=int(Format.FP32),
-             **square, **dense, **read),
-        load(2, c + rows * columns, 1),
-        make(Opcode.BINARY, fn=int(BinaryFn.MUL), **square, **dense,
-             lhs_base=c, lhs_stride3=columns, lhs_stride4=1, rhs_base=c + rows * columns),
-        store(3, c, rows * columns),
+             **square, **made, **read),
+        load(2, end, 1),
+        make(Opcode.BINARY, fn=int(BinaryFn.MUL), **square, **made,
+             lhs_base=d, lhs_stride3=columns, lhs_stride4=1, rhs_base=end),
+        store(3, d, rows * columns),
+        *more * again,
         tensors=(
             tensor("a", rows * depth, format=U8),
             tensor("b", depth * columns, role=Role.CONSTANT, format=S8),
             tensor("scale", 1, role=Role.CONSTANT),
             tensor("y", rows * columns, role=Role.OUTPUT, format=S8),
+            *(tensor("z", rows * columns, role=Role.OUTPUT),) * again,
         ),
-        elements=c + 2 * rows * columns,
+        elements=c + 4 * rows * columns,
     )  # fmt: skip
 
 
@@ -138,12 +150,17 @@ def test_weights_of_few_rows_are_bytes_in_memory_too(
 
 
 @needs_llvm
-def test_a_product_of_bytes_with_its_requantisation_is_two_calls(compiler: Compiler) -> None:
-    program = requantised(9, 35, 40)
+@pytest.mark.parametrize("again", [False, True])
+def test_a_product_of_bytes_is_one_call_with_what_alone_reads_its_sums(
+    compiler: Compiler, again: bool
+) -> None:
+    program = requantised(9, 35, 40, again)
     calls = bind(program, host_isa()).calls
     kernels = [call.kernel.constants for call in calls if isinstance(call.kernel, Recipe)]
-    assert [type(kernel) for kernel in kernels] == [NarrowShape, VectorRun]
-    assert len(calls) == 2, "no operand is copied"
+    assert [type(kernel) for kernel in kernels] == (
+        [NarrowShape, VectorRun] if again else [TileRun]
+    )
+    assert again or len(calls) == 1, "no operand is copied"
     rng = np.random.default_rng(1)
     arrays: dict[str, np.ndarray] = {
         "a": rng.integers(0, 256, 9 * 35).astype(np.uint8),
@@ -153,5 +170,7 @@ def test_a_product_of_bytes_with_its_requantisation_is_two_calls(compiler: Compi
     sums = (arrays["a"].reshape(9, 35).astype(np.int64) - 11) @ arrays["b"].reshape(35, 40)
     whole = np.rint(sums.astype(np.float32) * arrays["scale"])
     for how in (compiler, None):
-        (got,) = executed(program, arrays, how).values()
-        np.testing.assert_array_equal(got, np.clip(whole, -128, 127).astype(np.int8).ravel())
+        got = executed(program, arrays, how)
+        np.testing.assert_array_equal(got["y"], np.clip(whole, -128, 127).astype(np.int8).ravel())
+        if again:
+            np.testing.assert_array_equal(got["z"], 2.0 * sums.astype(np.float32).ravel())

@@ -7,7 +7,7 @@ van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -65,7 +65,8 @@ def gemm(shape: GemmShape, isa: VectorIsa) -> MicroKernel:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Pointers to where something begins: in the factor in lanes, the broadcast one, c, r and bias
-    (empty without one), and the panel that comes next (empty unless it is to be prefetched)."""
+    (empty without one), the panel that comes next (empty unless it is to be prefetched), and what else is read
+    and written at the end of a tile."""
 
     lanes: str
     scalars: str
@@ -73,9 +74,10 @@ class Place:
     r: str
     bias: str
     coming: str = ""
+    ends: tuple[str, ...] = ()
 
 
-_Index = str | int
+Index = str | int
 """Of a trip: a constant where there is only one."""
 
 
@@ -93,10 +95,7 @@ class GemmWriter:
 
     def write(self) -> None:
         """The whole body."""
-        pointer = dict(zip(self.shape.operands, self.writer.pointers, strict=True))
-        a, b = pointer["a"], pointer["b"]
-        lanes, scalars = (a, b) if self.loops.axis is VectorAxis.M else (b, a)
-        place = Place(lanes, scalars, pointer["c"], pointer.get("r", ""), pointer.get("bias", ""))
+        place = self._place()
         if self._goes_in_blocks():
             self._in_blocks(place)
             return
@@ -106,6 +105,15 @@ class GemmWriter:
             buffer = self.writer.value(f"alloca [{elements} x float], align 64")
         outer = self.loops.outer
         self._repeat(outer.size, lambda i: self._blocks(self._moved(place, i, outer), buffer))
+
+    def _place(self) -> Place:
+        """Where all begins."""
+        return self._placed(dict(zip(self.shape.operands, self.writer.pointers, strict=True)))
+
+    def _placed(self, pointer: Mapping[str, str]) -> Place:
+        a, b = pointer["a"], pointer["b"]
+        lanes, scalars = (a, b) if self.loops.axis is VectorAxis.M else (b, a)
+        return Place(lanes, scalars, pointer["c"], pointer.get("r", ""), pointer.get("bias", ""))
 
     @property
     def _lane_kind(self) -> str:
@@ -145,7 +153,7 @@ class GemmWriter:
         for panels in self.blocking.panels:
             self._repeat(panels.count, partial(self._panel, place, panels, buffer))
 
-    def _panel(self, place: Place, panels: Panels, buffer: str, p: _Index) -> None:
+    def _panel(self, place: Place, panels: Panels, buffer: str, p: Index) -> None:
         place = self._at_panel(place, panels, p)
         if self.blocking.coming and self.shape.panel is not None:
             following = self.blocking.width * self.loops.depth
@@ -166,10 +174,10 @@ class GemmWriter:
         for tiles in self.blocking.panels[0].tiles:
             self._rows(place, tiles, partial(self._across, tiles.rows))
 
-    def _across(self, rows: int, place: Place, first: _Index) -> None:
+    def _across(self, rows: int, place: Place, first: Index) -> None:
         """All panels by the tile of rows at ``place``."""
 
-        def tile(panels: Panels, p: _Index) -> None:
+        def tile(panels: Panels, p: Index) -> None:
             self._tile(panels, rows, self._at_panel(place, panels, p), first)
 
         for panels in self.blocking.panels:
@@ -179,7 +187,7 @@ class GemmWriter:
         self,
         place: Place,
         tiles: RowTiles,
-        body: Callable[[Place, _Index], None],
+        body: Callable[[Place, Index], None],
         before: int = 0,
     ) -> None:
         """``body`` at each tile of rows, behind ``before`` others of a line. Scattered tiles are
@@ -187,7 +195,7 @@ class GemmWriter:
         lines = 1 if self.blocking.scattered else self.loops.row1.size
         share = self.loops.depth * self.blocking.coming
 
-        def tile(at: Place, i: _Index) -> None:
+        def tile(at: Place, i: Index) -> None:
             at = replace(at, coming=self._offset(at.coming, i, share, self._lane_kind))
             first = self._times(i, tiles.rows, tiles.first)
             if self.blocking.scattered:
@@ -195,7 +203,7 @@ class GemmWriter:
             else:
                 body(self._moved(at, first, self.loops.row0, self.loops.bias_row), 0)
 
-        def line(j: _Index) -> None:
+        def line(j: Index) -> None:
             number = self._times(j, tiles.count, before * lines)
             at = replace(place, coming=self._offset(place.coming, number, share, self._lane_kind))
             at = at if self.blocking.scattered else self._moved(at, j, self.loops.row1)
@@ -203,7 +211,7 @@ class GemmWriter:
 
         self._repeat(lines, line)
 
-    def _tile(self, panels: Panels, count: int, place: Place, first: _Index) -> None:
+    def _tile(self, panels: Panels, count: int, place: Place, first: Index) -> None:
         row1, row0, stride = self.loops.row1, self.loops.row0, self.loops.vector.lanes
         columns = _columns(panels, stride)
         padded = self.local is not None or self.shape.panel is not None
@@ -214,12 +222,14 @@ class GemmWriter:
             self._offsets(first, count, row1.r, row0.r) if place.r else (),
             self._offsets(first, count, 0, self.loops.bias_row) if place.bias else (),
         )
-        end = self._end(columns, Ends(place.c, place.bias, place.r), ends)
+        end = self._end(columns, place, ends, first)
         short = self.blocking.rows_outside and self.loops.depth <= SHORT_STEPS
         end.prefetch(count if short else 0)
         end.write(self._sums(read, rows, place))
 
-    def _end(self, columns: Columns, ends: Ends, rows: EndRows) -> TileEnd:
+    def _end(self, columns: Columns, place: Place, rows: EndRows, first: Index) -> TileEnd:
+        """What becomes of the sums of a tile, whose rows begin with ``first``."""
+        ends = Ends(place.c, place.bias, place.r)
         return TileEnd(
             self.writer, self.isa, self.shape, self.loops, self.conditions, columns, ends, rows
         )
@@ -231,7 +241,7 @@ class GemmWriter:
         sums = TileSums(self.writer, self.isa, columns, rows, reductions, coming, format=format)
         return sums.write(place.lanes, place.scalars, place.coming)
 
-    def _offsets(self, first: _Index, count: int, stride1: int, stride0: int) -> Rows:
+    def _offsets(self, first: Index, count: int, stride1: int, stride0: int) -> Rows:
         """Of a tile's rows, by the strides of row1 and row0."""
         if not self.blocking.scattered:
             return [row * stride0 for row in range(count)]
@@ -239,7 +249,7 @@ class GemmWriter:
             self._scattered(self._times(first, 1, row), stride1, stride0) for row in range(count)
         ]
 
-    def _scattered(self, row: _Index, stride1: int, stride0: int) -> _Index:
+    def _scattered(self, row: Index, stride1: int, stride0: int) -> Index:
         size = self.loops.row0.size
         if isinstance(row, int):
             return row // size * stride1 + row % size * stride0
@@ -248,16 +258,17 @@ class GemmWriter:
         jump = self.writer.value(f"mul i64 {quotient}, {stride1 - size * stride0}")
         return self.writer.value(f"add i64 {whole}, {jump}")
 
-    def _at_panel(self, place: Place, panels: Panels, p: _Index) -> Place:
+    def _at_panel(self, place: Place, panels: Panels, p: Index) -> Place:
         width, vector = self.blocking.width, self.loops.vector
         lanes = width * (self.local or self.loops).vector.lanes
         if self.shape.panel is not None:
             lanes = self._panel_elements()
-        step = Axis(c=width * vector.c, r=width * vector.r, lanes=lanes)
+        ends = tuple(width * step for step in vector.ends)
+        step = Axis(c=width * vector.c, r=width * vector.r, lanes=lanes, ends=ends)
         index = self._times(p, 1, panels.first)
         return self._moved(place, index, step, width * self.loops.bias_vector)
 
-    def _moved(self, place: Place, index: _Index, axis: Axis, bias: int = 0) -> Place:
+    def _moved(self, place: Place, index: Index, axis: Axis, bias: int = 0) -> Place:
         return Place(
             self._offset(place.lanes, index, axis.lanes, self._lane_kind),
             self._offset(place.scalars, index, axis.broadcast, self._scalar_kind),
@@ -265,12 +276,16 @@ class GemmWriter:
             self._offset(place.r, index, axis.r),
             self._offset(place.bias, index, bias),
             place.coming,
+            self._moved_ends(place.ends, index, axis),
         )
 
-    def _offset(self, pointer: str, index: _Index, stride: int, kind: str = "float") -> str:
+    def _moved_ends(self, ends: tuple[str, ...], index: Index, axis: Axis) -> tuple[str, ...]:
+        return ends
+
+    def _offset(self, pointer: str, index: Index, stride: int, kind: str = "float") -> str:
         return self.writer.offset(pointer, self._times(index, stride), kind) if pointer else ""
 
-    def _times(self, index: _Index, factor: int, term: int = 0) -> _Index:
+    def _times(self, index: Index, factor: int, term: int = 0) -> Index:
         """index · factor + term."""
         if isinstance(index, int) or factor == 0:
             return (index * factor if isinstance(index, int) else 0) + term
@@ -278,7 +293,7 @@ class GemmWriter:
             index = self.writer.value(f"mul i64 {index}, {factor}")
         return self.writer.value(f"add i64 {index}, {term}") if term else index
 
-    def _repeat(self, trips: int, body: Callable[[_Index], None]) -> None:
+    def _repeat(self, trips: int, body: Callable[[Index], None]) -> None:
         if trips == 1:
             body(0)
             return

@@ -11,13 +11,15 @@ from autotune.targets.native.codegen.gemm.shape import BiasAxis, GemmShape, Vect
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of c: its size, and strides in c, r, the factor in lanes and the broadcast one."""
+    """An axis of c: its size, and strides in c, r, the factor in lanes and the broadcast one; ``ends`` are
+    those in what else is read and written at the end of a tile."""
 
     size: int = 1
     c: int = 0
     r: int = 0
     lanes: int = 0
     broadcast: int = 0
+    ends: tuple[int, ...] = ()
 
     def continues(self, inner: Axis) -> bool:
         """Whether a step here is where ``inner`` would go on."""
@@ -28,6 +30,7 @@ class Axis:
                 (self.r, inner.r),
                 (self.lanes, inner.lanes),
                 (self.broadcast, inner.broadcast),
+                *zip(self.ends, inner.ends, strict=False),
             )
         )
 
@@ -72,13 +75,18 @@ class Loops:
         return product
 
 
-def loops_of(shape: GemmShape) -> Loops:
-    """The canonical form of a MATMUL. With panels the vector axis's stride in its factor is 1."""
+Steps = tuple[int, ...]
+NO_ENDS: tuple[Steps, Steps, Steps] = ((), (), ())
+
+
+def loops_of(shape: GemmShape, ends: tuple[Steps, Steps, Steps] = NO_ENDS) -> Loops:
+    """The canonical form of a MATMUL. With panels the vector axis's stride in its factor is 1. ``ends`` are
+    those of m, n1 and n0."""
     axis = vector_axis(shape)
     s = shape
-    m = Axis(s.m, s.c_m, s.r_m * s.has_residual, lanes=s.a_m)
-    n1 = Axis(s.n1, s.c_n1, s.r_n1 * s.has_residual, lanes=s.b_n1)
-    n0 = Axis(s.n0, s.c_n0, s.r_n0 * s.has_residual, lanes=s.b_n0)
+    m = Axis(s.m, s.c_m, s.r_m * s.has_residual, lanes=s.a_m, ends=ends[0])
+    n1 = Axis(s.n1, s.c_n1, s.r_n1 * s.has_residual, lanes=s.b_n1, ends=ends[1])
+    n0 = Axis(s.n0, s.c_n0, s.r_n0 * s.has_residual, lanes=s.b_n0, ends=ends[2])
     by_m, by_n0 = int(s.bias == BiasAxis.M), int(s.bias == BiasAxis.N0)
     reductions = (
         Reduction(s.k2, s.a_k2, s.b_k2),

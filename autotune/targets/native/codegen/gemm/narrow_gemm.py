@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from autotune.errors import ProgramError
 from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen.gemm.epilogue import EndRows, Ends, TileEnd, conditions
-from autotune.targets.native.codegen.gemm.gemm import GemmWriter, Place
+from autotune.targets.native.codegen.gemm.gemm import GemmWriter, Index, Place
 from autotune.targets.native.codegen.gemm.narrow_shape import (
     Groups,
     NarrowShape,
@@ -41,15 +41,15 @@ def narrow_gemm(shape: NarrowShape, isa: VectorIsa) -> MicroKernel:
     loops, groups = narrow_loops(shape, isa)
     blocking = narrow_blocking(shape, loops, isa, product.panel)
     writer = FunctionWriter(len(product.operands), product.numbers)
-    _NarrowWriter(
+    NarrowWriter(
         writer, isa, product, loops, blocking, conditions(writer, product), None, shape, groups
     ).write()
     return writer.finish()
 
 
 @dataclass(slots=True)
-class _NarrowWriter(GemmWriter):
-    """``narrow`` is the whole product, ``groups`` its reduction."""
+class NarrowWriter(GemmWriter):
+    """Walks a product of bytes: ``narrow`` is all of it, ``groups`` its reduction."""
 
     narrow: NarrowShape
     groups: Groups
@@ -64,8 +64,9 @@ class _NarrowWriter(GemmWriter):
     def _panel_elements(self) -> int:
         return self.groups.panel_words(self.blocking.width)
 
-    def _end(self, columns: Columns, ends: Ends, rows: EndRows) -> TileEnd:
-        return _IntegerEnd(
+    def _end(self, columns: Columns, place: Place, rows: EndRows, first: Index) -> TileEnd:
+        ends = Ends(place.c, place.bias, place.r)
+        return IntegerEnd(
             self.writer, self.isa, self.shape, self.loops, self.conditions, columns, ends, rows
         )
 
@@ -75,7 +76,7 @@ class _NarrowWriter(GemmWriter):
         return sums.write(place.lanes, place.scalars)
 
 
-class _IntegerEnd(TileEnd):
+class IntegerEnd(TileEnd):
     """The end of a tile of INT32, which registers and memory hold as floats of the same bits."""
 
     def _plus(self, x: str, y: str) -> str:

@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 from autotune.errors import ProgramError
 from autotune.isa.formats import Format
 from autotune.targets.native.codegen.gemm.blocking import Blocking, best_blocking
-from autotune.targets.native.codegen.gemm.loops import Loops, Reduction, loops_of
+from autotune.targets.native.codegen.gemm.loops import (
+    NO_ENDS,
+    Loops,
+    Reduction,
+    Steps,
+    loops_of,
+)
 from autotune.targets.native.codegen.gemm.shape import GemmShape, VectorAxis, vector_axis
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
@@ -95,10 +101,12 @@ class Groups:
         return width + width * groups * self.group // 4
 
 
-def narrow_loops(shape: NarrowShape, isa: VectorIsa) -> tuple[Loops, Groups]:
+def narrow_loops(
+    shape: NarrowShape, isa: VectorIsa, ends: tuple[Steps, Steps, Steps] = NO_ENDS
+) -> tuple[Loops, Groups]:
     """The canonical form of a product in panels, a group as one step of its reduction, and how its
-    elements are grouped."""
-    loops = loops_of(shape.product)
+    elements are grouped. ``ends`` are those of its axes."""
+    loops = loops_of(shape.product, ends)
     groups = Groups.of(loops, isa)
     step = Reduction(groups.run_groups, loops.vector.size, groups.group * groups.step)
     return replace(loops, reductions=(*groups.outer, step)), groups

@@ -1,0 +1,1 @@
+"""Products with the vector run behind them, in one kernel."""
