@@ -18,6 +18,7 @@ from autotune.graph.passes.constant_folding import ConstantFolding
 from autotune.graph.passes.dead_columns import dead_columns
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.demand_trimming import DemandTrimming
+from autotune.graph.passes.early_rounding import EarlyRounding
 from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.input_binding import InputBinding
 from autotune.graph.passes.input_folding import InputFolding
@@ -47,6 +48,7 @@ PASSES: tuple[Pass, ...] = (
     Identities(),
     ViewChains(),
     RangePruning(),
+    EarlyRounding(),
     RequantisedSums(),
     BoundLimits(),
     CommonSubexpressions(),

@@ -105,6 +105,25 @@ def test_other_divisions_stay(other: dict[str, str]) -> None:
     stays(RequantisedSums(), TEXT.format(**GIVEN | other))
 
 
+def test_integers_that_others_read_are_scaled_once_more() -> None:
+    text = SUM.format(last="round(y)").replace("-> z", "e = exp(n)\n-> z, e")
+    becomes(
+        RequantisedSums(),
+        text,
+        """
+        p = matmul(x, w) a_zero=3 b_zero=0
+        q = matmul(x, v) a_zero=3 b_zero=0
+        c = sub(q, zero)
+        m = mul(p, m.requantised)
+        n = mul(c, t)
+        y.n = mul(c, n.requantised)
+        a = add(m, y.n)
+        z = round(a)
+        e = exp(n)
+        """,
+    )
+
+
 def test_sums_that_others_read_stay() -> None:
     stays(RequantisedSums(), TEXT.format(**GIVEN).replace("-> z", "-> z, a"))
     stays(RequantisedSums(), TEXT.format(**GIVEN).replace("-> z", "e = exp(y)\n-> z, e"))

@@ -1,0 +1,96 @@
+"""Pass: quantisation moves ahead of concatenations, to where their operands are made.
+
+What a product makes is then stored as 8 bits at once, instead of as float32 that the next group reads and
+quantises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autotune.graph.graph import Graph
+from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import NARROW, TensorType
+
+SCALED = (OpKind.MUL, OpKind.DIV, OpKind.ADD, OpKind.SUB)
+ROUNDED = (OpKind.ROUND, OpKind.CLIP)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyRounding:
+    """CONCAT whose only reader scales it by a number, rounds it and clips it to 8 bits: each operand is
+    quantised instead, with the same results.
+
+    Not maximum pools: their windows read fp32, so that 8 bits would be widened for each of them.
+    """
+
+    name: str = "early-rounding"
+
+    def run(self, graph: Graph) -> PassResult:
+        """Move every chain that fits."""
+        chains = {
+            op.name: chain
+            for op in graph.ops
+            if op.kind is OpKind.CONCAT and (chain := _chain(op, graph))
+        }
+        if not chains:
+            return PassResult(graph, ())
+        moved = {link.name for chain in chains.values() for link in chain}
+        types: dict[str, TensorType] = {}
+        ops: list[Op] = []
+        notes: list[Note] = []
+        for op in graph.ops:
+            if op.name in chains:
+                ops += _before(op, chains[op.name], graph, types)
+                reason = f"{op.name} reads 8 bits"
+                notes += [Note(self.name, link.name, reason) for link in chains[op.name]]
+            elif op.name not in moved:
+                ops.append(op)
+        return PassResult(rebuilt(graph, ops, types=types), tuple(notes))
+
+
+def _chain(op: Op, graph: Graph) -> tuple[Op, ...]:
+    """Return the operators behind ``op`` that quantise its result; none where something else reads it."""
+    chain: tuple[Op, ...] = ()
+    tensor = op.output
+    while tensor not in graph.outputs and len(graph.consumers[tensor]) == 1:
+        (link,) = graph.consumers[tensor]
+        if not _is_of_numbers(link, tensor, graph):
+            return ()
+        chain, tensor = (*chain, link), link.output
+        if link.kind is OpKind.CLIP and graph.types[tensor].dtype in NARROW:
+            rounds = any(x.kind is OpKind.ROUND for x in chain)
+            return chain if rounds and tensor not in graph.outputs else ()
+    return ()
+
+
+def _is_of_numbers(op: Op, tensor: str, graph: Graph) -> bool:
+    """Return True for a map of each element by numbers that are the same for all of them."""
+    if op.kind in ROUNDED:
+        return True
+    if op.kind not in SCALED or op.inputs[0] != tensor:
+        return False
+    value = graph.constants.get(op.inputs[1])
+    if value is None or value.size != 1 or not np.isfinite(value).all():
+        return False
+    return value.ndim == 0
+
+
+def _before(op: Op, chain: tuple[Op, ...], graph: Graph, types: dict[str, TensorType]) -> list[Op]:
+    """Return the chain for each operand, then ``op`` on what they make."""
+    made: list[Op] = []
+    quantised: dict[str, str] = {}
+    taken = {*graph.types, *(x.name for x in graph.ops)}
+    for x in dict.fromkeys(op.inputs):
+        tensor = x
+        for link in chain:
+            name = fresh(f"{link.output}.{x}", {*taken, *types})
+            types[name] = replace(graph.types[link.output], shape=graph.shape(x))
+            made.append(replace(link, name=name, inputs=(tensor, *link.inputs[1:]), output=name))
+            tensor = name
+        quantised[x] = tensor
+    inputs = tuple(quantised[x] for x in op.inputs)
+    return [*made, replace(op, inputs=inputs, output=chain[-1].output)]
