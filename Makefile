@@ -33,7 +33,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow bench-narrow-machines
+.PHONY: bench-warm-start docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow bench-narrow-machines
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -106,6 +106,10 @@ bench-compile: $(BUILT) ## CPU time from a file to programs and to a first resul
 bench-predictor: $(BUILT) ## CPU time of the embedded predictor: loading, single and many schedules, should_fuse
 	$(call say,"timing the embedded predictor")
 	@$(PY) -m benchmarks.predictor --markdown docs/figures-predictor.md $(if $(JSON),--json $(JSON))
+
+bench-warm-start: $(BUILT) ## a model extended by 100 measurements beside 20,000, and one trained anew: CPU time and error
+	$(call say,"extending a cost model by new measurements")
+	@$(PY) -m benchmarks.warm_start
 
 bench-model: $(BUILT) ## how well programs of unseen networks are predicted on every target; TARGETS="edge cpu:1" for some, GROUPS=1 for less
 	$(call say,"judging the cost model on networks that it was not trained on")

@@ -61,7 +61,7 @@ class TargetFigures:
 
 
 TARGETS = (*spec_names(), "cpu:1", "cpu:2", "ort")
-"""Targets that have a place on the page, in order."""
+"""Targets that have a place on the page, in order; ``model_ort`` adds the last."""
 
 COLUMNS = (
     "target",
@@ -112,8 +112,8 @@ INTRODUCTION = """# Figures of the cost model
 Written by `make bench-model`. Every figure is about networks that the model was **not** trained on.
 
 How: each shipped network is held out with those of its fold. Models are trained on as many programs as a
-calibration measures (groups of the other networks and generated graphs, six schedules each; no group that
-occurs in a held-out network). They are asked about **sets**: one group each, from the network's heuristic
+calibration measures, or as a section says (groups of the other networks and generated graphs, six schedules each;
+no group that occurs in a held-out network). They are asked about **sets**: one group each, from the network's heuristic
 plan, of two of its groups merged, or one operator of a larger group, with up to 256 legal schedules. Half of
 a set are the best by the cheap analytic order that pre-filters a search's candidates, a quarter are neighbours
 of the eight best by the analytic estimate, a quarter is drawn uniformly. Groups of several networks count
@@ -127,7 +127,8 @@ any unit); *ours*, what `autotune calibrate` trains; and the *noise floor*, the 
 by another process: no predictor of a single measurement can be expected to be better.
 
 A run renews the targets that it is asked for, and keeps what stands here of the others. `ort` is ONNX Runtime, which
-takes groups without schedules: its sets are single groups, so that nothing is ranked or chosen in them.
+takes groups without schedules: its sets are single groups, so that nothing is ranked or chosen in them
+([figures of a quiet machine](decisions/0045-models-as-programs.md)).
 """
 
 
@@ -169,7 +170,7 @@ def _section(one: TargetFigures, pictures: str) -> str:
 
 def _absent(shown: Mapping[str, KeptTarget]) -> str:
     """Say of which targets the page has no figures."""
-    absent = [name for name in TARGETS if name not in shown]
+    absent = [name for name in TARGETS if name not in (*shown, "ort")]
     if not absent:
         return ""
     return f'Not measured yet: {", ".join(absent)}; `make bench-model TARGETS="{absent[-1]}"` adds one.'

@@ -103,7 +103,10 @@ def rows_of(name: str, new: Drawn, known: Drawn, before: CostModel) -> list[tupl
 
     def extend() -> CostModel:
         more = before.extended(both, seed=SEED)
-        assert more is not None
+        if more is None:
+            raise SystemExit(
+                f"{spec.name}: the plain formula was chosen, which has no trees to extend"
+            )
         return more
 
     extend()  # features of known groups are remembered, as in a session
@@ -140,7 +143,11 @@ def main() -> None:
         news = {name: drawn((name,), NEWS, target, store, own=True) for name in NEW_NETWORKS}
     base = shipped_model(target.spec)
     before, seconds = timed(lambda: CostModel.fit(known.records, target.spec, seed=SEED, base=base))
-    sys.stderr.write(f"trained on {len(known.records):,} measurements in {seconds:.1f} CPU s\n")
+    trees = ", ".join(f"{name} {len(forest.roots)}" for name, forest in before.trees.items())
+    sys.stderr.write(
+        f"trained on {len(known.records):,} measurements in {seconds:.1f} CPU s, features of all included: "
+        f"{before.kind}, trees: {trees}\n"
+    )
     rows = [row for name, new in news.items() for row in rows_of(name, new, known, before)]
     columns = ("new network", "model", "CPU s", "error on the new network", "on known ones")
     title = f"{NEWS} new measurements beside {len(known.records):,} on {asked.target}:"

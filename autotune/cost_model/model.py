@@ -167,12 +167,13 @@ class CostModel:
         """Return this model with ``MORE_ROUNDS`` trees that learn what it leaves of measurements, old and new ones.
 
         It takes a fraction of the time of ``fit``, for nothing is held out: intervals and ``metrics`` stay those of
-        this model, and whoever takes it judges it first. Return None for a model without trees of its own for
-        cycles, for fewer than ``MIN_RECORDS`` measurements, and for more than ``MOST_TREES`` in the end. Takes
-        ``weights`` as ``fit`` does.
+        this model, and whoever takes it judges it first. Return None for a plain formula, for fewer than
+        ``MIN_RECORDS`` measurements, and for more than ``MOST_TREES`` of its own in the end. Takes ``weights`` as
+        ``fit`` does.
         """
         before, learned = self._learned.ratios, self._learned
-        if before.cycles is None or len(before.cycles.roots) + MORE_ROUNDS > MOST_TREES:
+        trees = 0 if before.cycles is None else len(before.cycles.roots)
+        if before.is_formula or trees + MORE_ROUNDS > MOST_TREES:
             return None
         data = dataset(records, self.spec, weights)
         if len(data) < MIN_RECORDS:

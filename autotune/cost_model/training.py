@@ -158,7 +158,7 @@ def train(
         measured: Floats, analytic: Floats, growth: Growth, after: Forest | None = None
     ) -> Forest:
         target = np.log(np.maximum(measured, 1.0) / np.maximum(analytic, 1.0))[data.owner][rows]
-        if after is not None:
+        if before is not None:
             growth = replace(growth, rounds=MORE_ROUNDS)
         return boost(x, target, weight, seed, growth, after)
 
