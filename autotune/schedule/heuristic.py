@@ -55,6 +55,9 @@ one has in cache (2 microseconds of a core with two vectors of 8)."""
 _CROSSING_OPERATIONS = 16.0
 """Multiply-adds that take as long as an element that comes from another core's cache: 0.3 nanoseconds at
 best and 0.9 where both cores fetch from each other (Zen 4, docs/decisions/0071-cores-keep-their-rows.md)."""
+_ROW_OPERATIONS = 2.0
+"""Multiply-adds that take as long as one of a product of a single row, which waits for its weights from a
+second-level cache (Zen 4: 29 a nanosecond of 256 by 768, 55 of many rows)."""
 _CUTTING_OPERATIONS = 1e5
 """Multiply-adds that take as long as one more tile of a product (as above)."""
 _LEAST_TILE_PRICE = 0.25
@@ -192,10 +195,19 @@ def _time_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     tile = table.tile[rows, outermost]
     tiles = (extent + tile - 1) // tile
     mine = np.minimum(1.0, (tiles + table.cores - 1) // table.cores * tile / extent)
-    late = 0.5 * tile / extent + _SHARING_OPERATIONS / operations(nest)
-    moved = _CROSSING_OPERATIONS * crossing_elements(nest, table) / operations(nest)
+    work = operations(nest) * (_ROW_OPERATIONS if _has_one_row(nest) else 1.0)
+    late = 0.5 * tile / extent + _SHARING_OPERATIONS / work
+    moved = _CROSSING_OPERATIONS * crossing_elements(nest, table) / work
     share: npt.NDArray[np.float64] = mine + np.where(table.cores > 1, late, 0.0) + moved
     return share
+
+
+def _has_one_row(nest: Nest) -> bool:
+    """Return True if each product of a nest is of one row."""
+    made = (
+        nest.types[stage.output].shape for stage in nest.stages if stage.contraction is not None
+    )
+    return bool(nest.contractions) and all(math.prod(shape) == shape[-1] for shape in made)
 
 
 def operations(nest: Nest) -> float:

@@ -9,7 +9,8 @@ from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
 from autotune.operators.winograd import transformed_weight
-from autotune.schedule.heuristic import operations
+from autotune.schedule.heuristic import default_schedule, operations
+from tests.drawn_graphs import array
 
 
 def winograd(extent: int, channels: int) -> Group:
@@ -25,3 +26,20 @@ def test_multiply_adds_of_winograds_convolution_are_those_of_its_products() -> N
     """36 products for each 4×4 results, of all channels with all."""
     (nest,) = nests_of(winograd(56, 64))
     assert operations(nest) == 14 * 14 * 36 * 64 * 64
+
+
+def cores_of_product(rows: int, depth: int, columns: int) -> int:
+    """Cores that share a product of constant weights, by rule on a machine of two."""
+    b = GraphBuilder("product")
+    x = b.input("x", (rows, depth))
+    graph = b.build([b.add(OpKind.MATMUL, x, b.constant(array(depth, columns)))])
+    nests = nests_of(Group.from_graph(graph, [op.name for op in graph.ops]))
+    schedule = default_schedule(nests, 1 << 22, 2, 32, 1)
+    assert schedule is not None
+    return schedule.nests[0].cores
+
+
+def test_cores_share_one_row_by_large_weights_and_leave_small_ones_to_one() -> None:
+    """A row waits for its weights: sharing pays from fewer multiply-adds on than a product of many rows."""
+    assert cores_of_product(1, 256, 768) == 2
+    assert cores_of_product(1, 128, 512) == 1
