@@ -34,7 +34,7 @@ REASONS = {
         "runtime/builder/limits.py",
         "autotune.targets.native.compiling.compiler",
     ): "only the default of cores asks whether LLVM may run in several threads",
-    ("runtime/builder/payoff.py", "autotune.tuner.reasons.kept_tensors"): FUSION,
+    ("runtime/builder/payoff.py", "autotune.tuner.reasons.on_chip_tensors"): FUSION,
     ("runtime/builder/splitting.py", "autotune.measure.attempt"): DEFECT,
     ("runtime/builder/splitting.py", "autotune.schedule.heuristic"): DEFECT,
     ("runtime/builder/splitting.py", "autotune.tuner.heuristic_plan"): DEFECT,

@@ -47,7 +47,7 @@ def interval_of(value: Array) -> Interval:
 
 
 def constant_intervals(graph: Graph) -> dict[str, Interval]:
-    """Of all constants: what takes longest to find, and is the same in every run."""
+    """Return the intervals of all constants: they take longest to find, and are the same in every run."""
     return {name: interval_of(value) for name, value in graph.constants.items()}
 
 

@@ -57,8 +57,8 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Of a target that runs alone: the worker begins to prepare, or to visit, the candidate of a batch at
-    this ``place``, which has taken it ``spent_seconds`` before."""
+    """Message of a target that runs alone: the worker begins to prepare, or to visit, the candidate at
+    ``place`` of its batch, which has taken it ``spent_seconds`` before."""
 
     place: int
     spent_seconds: float

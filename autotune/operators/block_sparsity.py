@@ -36,7 +36,7 @@ class ZeroBlocks:
 
     @classmethod
     def of(cls, nonzero: npt.NDArray[np.bool_]) -> ZeroBlocks:
-        """Of a weight [K, N] that is not zero where ``nonzero``: by the coarsest grain that finds
+        """Find the zero blocks of a weight [K, N] that is not zero where ``nonzero``: by the coarsest grain that finds
         nearly all zeros that the finest one finds."""
         found = [cls._by(nonzero, grain) for grain in GRAINS]
         enough = found[-1].zero_share - _LOST
@@ -91,7 +91,7 @@ class ZeroBlocks:
         return tuple(found) or ((0, min(grain, k_extent)),)
 
     def shares(self, n: Piece, k_tile: int, k_extent: int) -> tuple[float, float]:
-        """Of tiles of ``n``[0] along N's ``n``[1]: the share of the reduction that they need, and pieces
+        """Return, for tiles of ``n``[0] along N's ``n``[1], the share of the reduction that they need, and pieces
         that one tile takes, both as means."""
         return _shares(self, n, k_tile, k_extent)
 

@@ -90,7 +90,7 @@ def _norm_region(op: Op, index: int, out: Footprint, types: Types) -> Footprint:
 
 
 def _norm_interval(op: Op, intervals: Intervals, shapes: Shapes) -> Interval:
-    """Of n numbers none lies further than √n standard deviations from their mean; a hundredth is for rounding."""
+    """Bound by √n standard deviations, beyond which none of n numbers lies; a hundredth is for rounding."""
     extreme = 1.01 * math.sqrt(math.prod(shapes[0][op.int("axis") :]))
     scaled = Interval(-extreme, extreme) * intervals[1]
     return scaled + intervals[2] if len(intervals) == 3 else scaled

@@ -15,7 +15,7 @@ from typing import Any
 
 from autotune.disk.atomic_file import replacing
 from autotune.isa.program import Program
-from autotune.report.trace_events import Part, metadata, processes
+from autotune.report.trace_events import TracedPart, metadata, processes
 from autotune.report.trace_file import KIND
 from autotune.targets.device_set import DeviceSet
 from autotune.targets.emulator.target import EmulatorTarget
@@ -97,7 +97,7 @@ class DeviceTrace:
         self.recorded += len(trace.events)
         self.dropped += trace.dropped
         begin = round(1e9 * slot.begin_seconds)
-        yield from Part(trace, label, device.spec.cores, begin, base).lines()
+        yield from TracedPart(trace, label, device.spec.cores, begin, base).lines()
 
     def _transfers(self) -> Iterator[str]:
         for one in self.timeline.transfers:

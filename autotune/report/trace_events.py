@@ -69,7 +69,7 @@ def _span(begin: int, end: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TracedPart:
     """A traced program as a part of a run that began ``begin_nanoseconds`` before it, on a machine of
     ``cores``; ``label`` says what it computes."""
 
@@ -124,7 +124,7 @@ class Part:
 class _Texts:
     """Slices as text, most of which is the same whenever an instruction executes: made once."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: TracedPart) -> None:
         self._program: Program = part.trace.program
         self._label = json.dumps(part.label)
         self._base = part.base

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from autotune.disk.atomic_file import FileKind, replacing
-from autotune.report.trace_events import Part, metadata
+from autotune.report.trace_events import TracedPart, metadata
 from autotune.targets.emulator.trace import EVENT_LIMIT, Trace
 from autotune.targets.spec import HardwareSpec
 
@@ -46,7 +46,7 @@ class TraceFile:
         kept = trace.first(self._limit - self.recorded)
         self.recorded += len(kept.events)
         self.dropped += kept.dropped
-        part = Part(kept, label, self._spec.cores, self._nanoseconds)
+        part = TracedPart(kept, label, self._spec.cores, self._nanoseconds)
         for line in part.lines():
             self._stream.write(b",\n" + line.encode())
         self._nanoseconds = part.end_nanoseconds

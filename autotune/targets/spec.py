@@ -181,7 +181,7 @@ class DramSpec:
 
     @property
     def latency_cycles(self) -> int:
-        """Of a transfer before its first word, from an open row; others may use the channel."""
+        """Cycles of a transfer before its first word, from an open row; others may use the channel."""
         return self.setup_cycles + self.column_cycles
 
     @property

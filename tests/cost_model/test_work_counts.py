@@ -38,7 +38,7 @@ from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
 from autotune.store.records import Record
-from autotune.targets.native.analysis.copy_elision import residence
+from autotune.targets.native.analysis.copy_elision import elide_copies
 from autotune.targets.native.analysis.tree import leaves, tree_of
 from autotune.targets.native.codegen.gemm import blocking
 from autotune.targets.native.codegen.gemm.loops import Axis, Loops, Reduction
@@ -73,7 +73,7 @@ def copied(program: Program) -> tuple[int, int]:
     """Elements, and rows of them, that LOADs copy which the native engine does not leave out, over
     all trips."""
     order = tuple(leaves(tree_of(program.streams[0])))
-    left_out = residence(program, order).dropped
+    left_out = elide_copies(program, order).dropped
     elements = rows = 0
     for leaf in order:
         if leaf.opcode is Opcode.LOAD and leaf.place not in left_out:

@@ -24,7 +24,7 @@ from autotune.isa.verifier.proof import verify
 from autotune.kernels.emulator.engine import Loaded
 from autotune.lowering.lower import lower
 from autotune.schedule.fit import check
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.cpu.host import host_isa
 from autotune.targets.native.linking.loader import bind, linkable
 from autotune.targets.native.running.target import NativeTarget
@@ -64,7 +64,7 @@ def load(program: Program, name: str) -> None:
     bound = bind(program, host_isa())
     linkable(bound)
     for call in bound.calls:
-        if isinstance(call.kernel, Recipe) and call.kernel.digest not in _WRITTEN:
+        if isinstance(call.kernel, KernelSpec) and call.kernel.digest not in _WRITTEN:
             call.kernel.written()
             _WRITTEN.add(call.kernel.digest)
 

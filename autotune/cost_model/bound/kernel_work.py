@@ -1,6 +1,6 @@
-"""What one call of a generated kernel does: counts by ``KernelKind`` of its recipe, without its code.
+"""What one call of a generated kernel does: counts by ``KernelKind`` of its spec, without its code.
 
-A recipe is asked the same questions as the writer of its code asks: which blocking, which order of loops.
+A spec answers the same questions as the writer of its code asks: which blocking, which order of loops.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from autotune.targets.native.codegen.gemm.packing import packed_width
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.panels import goes_in_blocks
 from autotune.targets.native.codegen.gemm.shape import GemmShape
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.codegen.rows.reduction import Reduction
 from autotune.targets.native.codegen.rows.row_passes import RowPasses
 from autotune.targets.native.codegen.rows.row_run import Reduce, RowRun
@@ -61,10 +61,10 @@ class Work(dict[str, float]):
 
 
 @lru_cache(maxsize=8192)
-def kernel_work(recipe: Recipe) -> Work:
+def kernel_work(kernel: KernelSpec) -> Work:
     """Return the counts of one call, without what its operands' places in memory add."""
-    isa = recipe.isa
-    match recipe.constants:
+    isa = kernel.isa
+    match kernel.constants:
         case GemmShape() as shape:
             return _product(shape, isa)
         case NarrowShape() as narrow:
@@ -85,7 +85,7 @@ def kernel_work(recipe: Recipe) -> Work:
             name = f"transformed_{transform.transform.name.lower()}"
             return Work({"transforms": 1, name: _transformed(transform, isa)})
         case _:
-            assert_never(recipe.constants)
+            assert_never(kernel.constants)
 
 
 def _product(shape: GemmShape, isa: VectorIsa) -> Work:

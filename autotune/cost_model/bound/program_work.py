@@ -20,7 +20,7 @@ from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program
 from autotune.targets.native.analysis.copy_elision import TRANSFERS
-from autotune.targets.native.analysis.memory_access import touches_of
+from autotune.targets.native.analysis.memory_access import accesses_of
 from autotune.targets.native.analysis.tree import Body, Leaf, Node, leaves
 from autotune.targets.native.binding.call import Call, Operand, Space
 from autotune.targets.native.binding.tasks import Part
@@ -28,7 +28,7 @@ from autotune.targets.native.binding.words import WORD_OPERANDS
 from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.shape import GemmShape
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.codegen.rows.reduction import Reduction
 from autotune.targets.native.codegen.rows.row_run import RowRun
 from autotune.targets.native.codegen.tile_runs.tile_run import TileRun
@@ -161,14 +161,14 @@ def _collect(
 
 def _call_work(visit: _Visit) -> Work:
     kernel = visit.call.kernel
-    if isinstance(kernel, Recipe):
+    if isinstance(kernel, KernelSpec):
         return kernel_work(kernel)
     return _decoded_work(visit.leaf, kernel)
 
 
 def _decoded_work(leaf: Leaf, opcode: Opcode) -> Work:
     """Counts of an instruction that a compiled kernel decodes."""
-    touches = touches_of(leaf)
+    touches = accesses_of(leaf)
     dims = max((touch.dims for touch in touches), key=lambda d: prod(n for n, _ in d), default=())
     elements = prod(n for n, _ in dims)
     run = next((n for n, stride in reversed(dims) if n > 1 and stride == 1), 1)
@@ -242,7 +242,7 @@ def _tile_rectangles(tile: TileRun, call: Call) -> list[tuple[Dims, Operand, boo
 def _rectangles(call: Call, leaf: Leaf) -> list[tuple[Dims, Operand, bool]]:
     """Return (extent, stride) dimensions of every operand, the operand, and whether it is written."""
     operands = call.operands
-    if not isinstance(call.kernel, Recipe):
+    if not isinstance(call.kernel, KernelSpec):
         return _decoded_rectangles(call, leaf)
     match call.kernel.constants:
         case GemmShape() as shape:
@@ -298,7 +298,7 @@ def _rectangles(call: Call, leaf: Leaf) -> list[tuple[Dims, Operand, bool]]:
 
 
 def _decoded_rectangles(call: Call, leaf: Leaf) -> list[tuple[Dims, Operand, bool]]:
-    touches = {touch.operand: touch for touch in touches_of(leaf)}
+    touches = {touch.operand: touch for touch in accesses_of(leaf)}
     names = WORD_OPERANDS[leaf.opcode]
     found = [
         (list(touches[name].dims), operand, touches[name].written)
@@ -376,7 +376,7 @@ def _body(visit: _Visit, level: int) -> int:
 
 
 def _traffic_kind(call: Call) -> str:
-    if not isinstance(call.kernel, Recipe):
+    if not isinstance(call.kernel, KernelSpec):
         return "copy"
     match call.kernel.constants:
         case GemmShape() | NarrowShape() | TileRun():

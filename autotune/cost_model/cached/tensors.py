@@ -11,14 +11,14 @@ from autotune.operators.op import Family
 
 
 def moved_bytes(nest: Nest) -> float:
-    """Of all tensors that a nest loads and stores, each once, and of the rows that it looks up."""
+    """Return the bytes of all tensors that a nest loads and stores, each once, and of rows that it looks up."""
     rows = sum(math.prod(nest.types[stage.output].shape) for stage in _look_ups(nest))
     return _bytes_of(nest, _transferred(nest)) + float(ELEMENT_BYTES * rows)
 
 
 def held_bytes(nest: Nest) -> float:
-    """Of all tensors that a nest uses, each once: what caches would have to hold. Of a table it may
-    want any row."""
+    """Return the bytes of all tensors that a nest uses, each once: caches would have to hold them. It may want
+    any row of a table."""
     return _bytes_of(nest, _transferred(nest) | {s.op.inputs[0] for s in _look_ups(nest)})
 
 

@@ -33,7 +33,7 @@ def contiguous(extents: Sequence[Extent], shape: Sequence[Extent], like: Floats)
 
 
 @dataclass(frozen=True, slots=True)
-class Rectangle:
+class TileRows:
     """Extents of a tile, its elements, rows of contiguous memory, and vectors along them [c, n]."""
 
     extents: list[Extent]
@@ -44,7 +44,7 @@ class Rectangle:
     @classmethod
     def of(
         cls, extents: list[Extent], shape: tuple[int, ...], lanes: int, like: Floats
-    ) -> Rectangle:
+    ) -> TileRows:
         """A tile of a row-major tensor of ``shape``; dimensions that it has whole join the one
         outside of them. Arrays take the shape of ``like``."""
         elements = like * product(extents)
@@ -64,14 +64,14 @@ class Rectangle:
 def count_vector_work(
     tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec, turned: bool
 ) -> Amounts:
-    """Of one run on a tile of ``tiles``; ``turned`` says that an operand has another order in memory.
+    """Count one run on a tile of ``tiles``; ``turned`` says that an operand has another order in memory.
 
     A family is counted by the kernels that are generated for it, or else by what lowering emits.
     """
     lanes = spec.vector.lanes
     like = np.ones(tiles.count.shape)
     out: list[Extent] = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
-    tile = Rectangle.of(out, tiling.nest.types[stage.output].shape, lanes, like)
+    tile = TileRows.of(out, tiling.nest.types[stage.output].shape, lanes, like)
     strided = tile.elements * turned
     op = stage.op
     match op.family:
@@ -118,7 +118,7 @@ def emitted_work(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec)
     return {"calls": calls, "passes": passes, "divisions": divisions, "functions": functions}
 
 
-def _run(stage: Stage, tile: Rectangle) -> Amounts:
+def _run(stage: Stage, tile: TileRows) -> Amounts:
     rows = [op.function.row for op in (stage.op, *(link.op for link in stage.links))]
     library = [row for row in rows if not row.is_generated]
     inlined = [row for row in rows if row.is_generated]
@@ -133,7 +133,7 @@ def _run(stage: Stage, tile: Rectangle) -> Amounts:
     }
 
 
-def _depthwise(tiling: Tiling, stage: Stage, tile: Rectangle, lanes: int, turned: bool) -> Amounts:
+def _depthwise(tiling: Tiling, stage: Stage, tile: TileRows, lanes: int, turned: bool) -> Amounts:
     axes = stage.op.axes
     taps = math.prod(axes.taps(tiling.nest.types[stage.op.inputs[1]].shape))
     vectors = tile.along(axes.channel, lanes)
@@ -145,7 +145,7 @@ def _depthwise(tiling: Tiling, stage: Stage, tile: Rectangle, lanes: int, turned
     }
 
 
-def _window(stage: Stage, tile: Rectangle, lanes: int) -> Amounts:
+def _window(stage: Stage, tile: TileRows, lanes: int) -> Amounts:
     op = stage.op
     if op.family is Family.SLIDE:
         reach = op.int("before") + 1 + op.int("after")
@@ -159,12 +159,12 @@ def _window(stage: Stage, tile: Rectangle, lanes: int) -> Amounts:
 
 
 def _reduction(
-    tiling: Tiling, stage: Stage, tiles: Tiles, tile: Rectangle, lanes: int, turned: bool
+    tiling: Tiling, stage: Stage, tiles: Tiles, tile: TileRows, lanes: int, turned: bool
 ) -> Amounts:
     need = input_footprint(stage.op, 0, stage.footprint, tiling.nest.types)
     extents: list[Extent] = [tiling.axis_size(axis, tiles.sizes) for axis in need]
     shape = tiling.nest.types[stage.op.inputs[0]].shape
-    read = Rectangle.of(extents, shape, lanes, np.ones_like(tile.elements))
+    read = TileRows.of(extents, shape, lanes, np.ones_like(tile.elements))
     last = len(extents) - 1
     return {
         "calls": 1.0 + (stage.op.kind is OpKind.REDUCE_MEAN),
@@ -174,7 +174,7 @@ def _reduction(
     }
 
 
-def _softmax(stage: Stage, tile: Rectangle, lanes: int) -> Amounts:
+def _softmax(stage: Stage, tile: TileRows, lanes: int) -> Amounts:
     axis = stage.op.int("axis")
     rows = tile.elements / tile.extents[axis]
     return {
@@ -188,7 +188,7 @@ def _softmax(stage: Stage, tile: Rectangle, lanes: int) -> Amounts:
     }
 
 
-def _layer_norm(stage: Stage, tile: Rectangle) -> Amounts:
+def _layer_norm(stage: Stage, tile: TileRows) -> Amounts:
     width: Extent = math.prod(tile.extents[stage.op.int("axis") :])
     rows = tile.elements / width
     if stage.op.kind is OpKind.RMS_NORM:

@@ -111,7 +111,7 @@ class _Work:
         )
 
     def _extents(self, buffer: Buffer, tiles: Tiles) -> list[Extent]:
-        """Of what one LOAD fills, for each kind of tile [c, n]: of a reduction its resident piece."""
+        """Return the extents that one LOAD fills, for each kind of tile [c, n]; of a reduction its resident piece."""
         found = [self._tiling.axis_size(axis, tiles.sizes) for axis in buffer.footprint]
         if buffer.chunk is not None:
             contraction, position = buffer.chunk

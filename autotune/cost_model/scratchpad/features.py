@@ -83,7 +83,7 @@ def fold_use(a: ScratchpadAnalysis) -> Floats:
 
 
 def zero_share(a: ScratchpadAnalysis) -> Floats:
-    """Of all contractions: what they issue is useful work, what zero blocks leave out is none."""
+    """Share of all contractions that zero blocks leave out; only issued work is useful."""
     products = [stage for stage in a.nest.stages if stage.contraction is not None]
     left = [nonzero_work(a.nest, a.table, stage) for stage in products]
     out = a.zeros + sum(1.0 - kept.share for kept in left if kept is not None)

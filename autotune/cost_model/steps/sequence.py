@@ -9,7 +9,7 @@ import numpy as np
 
 from autotune.cost_model.steps.block_sparsity import nonzero_loads, nonzero_tiles, nonzero_transfers
 from autotune.cost_model.steps.patches import with_patches
-from autotune.cost_model.steps.stage_cost import Cost, conversion_cost, mask_cost, stage_cost
+from autotune.cost_model.steps.stage_cost import StageCost, conversion_cost, mask_cost, stage_cost
 from autotune.cost_model.steps.step import Effort, Step, TileCosts
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.cost_model.steps.transfers import rectangle_of, transfer
@@ -249,7 +249,7 @@ def _computed(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step
 
 
 def _product(tiling: Tiling, stage: Stage, contraction: int, spec: HardwareSpec) -> Step:
-    """Of pieces of its reduction; an online softmax's in each trip over it."""
+    """Count the pieces of its reduction; an online softmax's in each trip over it."""
     k, dims, reduced = tiling.k_dim(contraction), _stage_dims(stage), None
     if stage.reduced and tiling.nest.reduced is not None:
         reduced = tiling.nest.reduced
@@ -288,7 +288,7 @@ def _summed(
     level: Ints,
     pieces: Ints | Floats,
     dims: frozenset[int],
-    cost_of: Callable[[Tiling, Stage, Tiles, HardwareSpec], Cost],
+    cost_of: Callable[[Tiling, Stage, Tiles, HardwareSpec], StageCost],
     spec: HardwareSpec,
 ) -> Step:
     tiles = tiling.tiles(dims)
@@ -304,7 +304,7 @@ def _costing(
     count: Floats,
     pieces: Ints | Floats,
     weight: Floats,
-    cost: Cost,
+    cost: StageCost,
     tiles: Tiles,
 ) -> Step:
     """What tiles of every kind cost, each ``weight`` [c, n] times."""

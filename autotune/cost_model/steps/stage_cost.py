@@ -22,8 +22,8 @@ from autotune.targets.spec import HardwareSpec, MatrixSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """Of one run of a stage: busy cycles, instructions, multiply-adds, vector elements times their
+class StageCost:
+    """Cost of one run of a stage: busy cycles, instructions, multiply-adds, vector elements times their
     cycles per pass, scratchpad words read and written."""
 
     cycles: Floats | float
@@ -52,27 +52,27 @@ def matrix_cycles(
     return matrix.setup_cycles + folds * (streamed + rows + cols - 2)
 
 
-def stage_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
+def stage_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> StageCost:
     """One run of a stage on a tile of the tiles's extents (and reduction piece)."""
     if stage.contraction is not None:
         return _contraction(tiling, stage, tiles, spec)
     return _vector_cost(vector_work(tiling, stage, tiles, spec), tiles, spec)
 
 
-def mask_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
+def mask_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> StageCost:
     """Return the cost of the pass that puts padding around a result."""
     return _vector_cost(mask_work(tiling, stage, tiles, spec), tiles, spec)
 
 
 def conversion_cost(
     footprint: Footprint, tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec
-) -> Cost:
+) -> StageCost:
     """Return the cost of the pass that converts a tile between number formats."""
     elements = product(tiling.axis_size(axis, tiles.sizes) for axis in footprint)
     return _vector_cost([VectorWork(1, elements, 1, elements)], tiles, spec)
 
 
-def _vector_cost(counted: Sequence[VectorWork], tiles: Tiles, spec: HardwareSpec) -> Cost:
+def _vector_cost(counted: Sequence[VectorWork], tiles: Tiles, spec: HardwareSpec) -> StageCost:
     """Sum the cost of vector instructions, for each kind of tile [c, n]."""
     cycles, lane_elements, touched = (np.zeros(tiles.count.shape) for _ in range(3))
     instructions: Extent = 0
@@ -83,10 +83,10 @@ def _vector_cost(counted: Sequence[VectorWork], tiles: Tiles, spec: HardwareSpec
         instructions = instructions + work.repeats
         lane_elements += work.repeats * work.elements * sum(stages)
         touched += work.repeats * (work.elements * work.operands + work.written)
-    return Cost(cycles, instructions, 0.0, lane_elements, touched)
+    return StageCost(cycles, instructions, 0.0, lane_elements, touched)
 
 
-def _contraction(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
+def _contraction(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> StageCost:
     assert stage.contraction is not None
     op, types = stage.op, tiling.nest.types
     out = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
@@ -113,7 +113,7 @@ def _contraction(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec)
     if stage.epilogue.residual is not None:
         again = again + 1.0 / tiling.parts[tiling.k_dim(stage.contraction)]
     touched = np.asarray(repeats * (streamed + again * m * n), dtype=np.float64)
-    return Cost(np.asarray(cycles, dtype=np.float64), repeats, macs, 0.0, touched)
+    return StageCost(np.asarray(cycles, dtype=np.float64), repeats, macs, 0.0, touched)
 
 
 def _may_take_patches(tiling: Tiling, stage: Stage) -> bool:

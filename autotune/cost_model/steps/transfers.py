@@ -19,8 +19,8 @@ from autotune.targets.spec import HardwareSpec
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Of one tile, means over tiles of a kind [c, n]: bytes moved in whole bursts, contiguous runs,
-    cycles that the channel is taken."""
+    """Transfer of one tile, as means over tiles of a kind [c, n]: bytes in whole bursts, contiguous runs,
+    cycles of the channel."""
 
     moved_bytes: Floats
     runs: Floats
@@ -40,7 +40,7 @@ class _Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Rectangle:
+class TransferShape:
     """A tile in its row-major tensor, by dimension; ``elements`` of it that lie inside are means over
     tiles of a kind [c, n]."""
 
@@ -62,19 +62,19 @@ def rectangle_of(
     chunk: tuple[int, int] | None,
     hops: tuple[int, ...] = (),
     element_bytes: int = ELEMENT_BYTES,
-) -> Rectangle:
-    """Of a tensor of ``shape``, of so many bytes an element; ``chunk`` is (axis, dimension) where the extent of an axis is a
+) -> TransferShape:
+    """Return the rectangle of a tensor of ``shape``, of so many bytes an element; ``chunk`` is (axis, dimension) where the extent of an axis is a
     reduction piece; ``hops`` from one element taken to the next, per axis."""
     hops = hops or (1,) * len(shape)
     axes = _axes(tiling, footprint, shape, tiles, chunk, hops, element_bytes)
     elements = np.ones(tiles.count.shape)
     for axis in reversed(axes):
         elements = elements * axis.inside
-    return Rectangle(axes, elements, element_bytes)
+    return TransferShape(axes, elements, element_bytes)
 
 
 def transfer(
-    rectangle: Rectangle,
+    rectangle: TransferShape,
     tiling: Tiling,
     footprint: Footprint,
     chunk: tuple[int, int] | None,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from autotune.cost_model.steps.extents import Extent
-from autotune.cost_model.steps.stage_cost import Cost, matrix_cycles
+from autotune.cost_model.steps.stage_cost import StageCost, matrix_cycles
 from autotune.cost_model.steps.tiling import Tiles, Tiling
 from autotune.fusion.nest import Stage
 from autotune.operators.winograd import FORMS, Form
@@ -16,7 +16,7 @@ from autotune.targets.spec import HardwareSpec
 
 
 class _Sizes(NamedTuple):
-    """Of one run: the form, images, tiles of an image, channels in and out."""
+    """Sizes of one run: the form, images, tiles of an image, channels in and out."""
 
     form: Form
     batch: Extent
@@ -35,7 +35,7 @@ def _sizes(tiling: Tiling, stage: Stage, tiles: Tiles) -> _Sizes:
     return _Sizes(form, batch, count, channels, outputs)
 
 
-def there_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
+def there_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> StageCost:
     """The input's transform: one instruction an image."""
     form = _sizes(tiling, stage, tiles).form
     batch, down, across, _, channels = (
@@ -46,14 +46,14 @@ def there_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -
     return _passes(batch, each, form.input_additions, 0, 2 * form.points, spec)
 
 
-def products_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
+def products_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> StageCost:
     """A product for each point of a piece, all tiles of all images its columns."""
     assert stage.contraction is not None
     of, matrix = _sizes(tiling, stage, tiles), spec.matrix
     points = tiles.sizes[tiling.k_dim(stage.contraction)]
     m, n, k = of.outputs, of.batch * of.tiles, of.channels
     streamed = k * (-(-n // matrix.cols) * m + -(-m // matrix.rows) * n)
-    return Cost(
+    return StageCost(
         np.asarray(points * matrix_cycles(m, n, k, matrix), dtype=np.float64),
         points,
         np.asarray(points * m * n * k, dtype=np.float64),
@@ -62,7 +62,7 @@ def products_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec
     )
 
 
-def back_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
+def back_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> StageCost:
     """The products' transform with the epilogue."""
     of, end = _sizes(tiling, stage, tiles), stage.epilogue
     behind = sum(part is not None for part in (end.bias, end.residual, end.fn))
@@ -74,11 +74,11 @@ def back_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) ->
 
 def _passes(
     repeats: Extent, each: Extent, additions: int, behind: int, moved: int, spec: HardwareSpec
-) -> Cost:
+) -> StageCost:
     """A pass over tiles and channels for each addition, and ``moved`` elements of every tile."""
     vector = spec.vector
     cycles = repeats * (vector.setup_cycles + behind + additions * -(-each // vector.lanes))
-    return Cost(
+    return StageCost(
         np.asarray(cycles, dtype=np.float64),
         repeats,
         0.0,

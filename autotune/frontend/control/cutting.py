@@ -11,7 +11,6 @@ from autotune.errors import ModelError
 from autotune.frontend.control.folding import store_constants
 from autotune.frontend.control.loop_slices import cut_slices
 from autotune.frontend.control.tree import (
-    Axis,
     Branch,
     GraphTree,
     Host,
@@ -19,6 +18,7 @@ from autotune.frontend.control.tree import (
     Move,
     Piece,
     Scan,
+    ScanAxis,
     Step,
 )
 from autotune.frontend.modernise import OLDEST_OPSET
@@ -211,9 +211,9 @@ def _scan(model: SourceModel, node: onnx.NodeProto, label: str) -> Scan:
     )
 
 
-def _axes(axes: list[int] | None, directions: list[int] | None, count: int) -> tuple[Axis, ...]:
+def _axes(axes: list[int] | None, directions: list[int] | None, count: int) -> tuple[ScanAxis, ...]:
     pairs = zip(axes or [0] * count, directions or [0] * count, strict=True)
-    return tuple(Axis(axis, bool(backwards)) for axis, backwards in pairs)
+    return tuple(ScanAxis(axis, bool(backwards)) for axis, backwards in pairs)
 
 
 def _body(model: SourceModel, node: onnx.NodeProto, name: str) -> SourceModel:

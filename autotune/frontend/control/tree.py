@@ -64,7 +64,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class ScanAxis:
     """The axis along which a Scan slices an input or stacks an output, and its direction."""
 
     axis: int
@@ -82,8 +82,8 @@ class Scan:
     label: str
     carried: tuple[str, ...]
     scanned: tuple[str, ...]
-    sliced: tuple[Axis, ...]
-    stacked: tuple[Axis, ...]
+    sliced: tuple[ScanAxis, ...]
+    stacked: tuple[ScanAxis, ...]
     body: SourceModel
     outputs: tuple[str, ...]
 

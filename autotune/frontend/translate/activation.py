@@ -18,7 +18,7 @@ def _leaky_relu(scope: Scope, node: Node) -> str:
 
 
 def _prelu(scope: Scope, node: Node) -> str:
-    """Of integers max(x, 0) + slope · min(x, 0): what is added up is known to be exact."""
+    """Translate PRelu; of integers as max(x, 0) + slope · min(x, 0), whose sums are known to be exact."""
     x, is_float = scope.tensor(node, 0), scope.dtype(node, 0).is_float
     if is_float and scope.is_array(node.inputs[1]) and scope.array(node, 1).size == 1:
         alpha = float(scope.array(node, 1).reshape(()))

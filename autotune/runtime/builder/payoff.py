@@ -68,6 +68,6 @@ def _bytes(group: Group, op: Op) -> int:
 
 
 def _saved_bytes(group: Group) -> int:
-    from autotune.tuner.reasons.kept_tensors import kept_tensors
+    from autotune.tuner.reasons.on_chip_tensors import kept_tensors
 
     return sum(kept.saved_bytes for kept in kept_tensors(group))

@@ -41,7 +41,7 @@ from autotune.targets.native.binding.narrow_packing import NarrowPacked
 from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.cpu.host import available, host_isa
 from autotune.targets.native.linking.linking import CodeGone, KeptCode, Linkable, Tables
-from autotune.targets.native.running.executable import Part, Window
+from autotune.targets.native.running.executable import AliasedSlice, Part
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.plan import GraphPlan
 
@@ -63,7 +63,7 @@ TYPES: tuple[type, ...] = (
         Schedule,
         NestSchedule,
     ),
-    *(Program, Instruction, DramTensor, Role, Format, Opcode, Part, Window),
+    *(Program, Instruction, DramTensor, Role, Format, Opcode, Part, AliasedSlice),
     *(Linkable, Tables, KeptCode, Packed, NarrowPacked),
 )
 """Types of a draft's objects, besides numbers, texts and containers."""

@@ -16,10 +16,10 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
 from autotune.runtime.execution.program_table import GroupStep
 from autotune.targets.native.analysis.copy_elision import TRANSFERS
-from autotune.targets.native.analysis.memory_access import touches_of
+from autotune.targets.native.analysis.memory_access import accesses_of
 from autotune.targets.native.analysis.rectangle import Rectangle
 from autotune.targets.native.analysis.tree import leaves, tree_of
-from autotune.targets.native.running.executable import Part, Window
+from autotune.targets.native.running.executable import AliasedSlice, Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class AliasedPlan:
     """Parts of a plan whose tensors are ``windows`` where they can be."""
 
     parts: tuple[Part, ...]
-    windows: Mapping[str, Window]
+    windows: Mapping[str, AliasedSlice]
 
 
 Made = dict[tuple[int, tuple[tuple[int, ...], ...] | None], tuple[Program, Program]]
@@ -94,19 +94,19 @@ def _keeps_to(program: Program, number: int, shape: tuple[int, ...]) -> bool:
                 continue
             if leaf.opcode is Opcode.GATHER:
                 return False
-            low, high = Rectangle.of(leaf, touches_of(leaf)[0], program.tensors).hull[axis]
+            low, high = Rectangle.of(leaf, accesses_of(leaf)[0], program.tensors).hull[axis]
             if low < 0 or high > shape[axis]:
                 return False
     return True
 
 
-def _window(graph: Graph, name: str, inside: Mapping[str, tuple[str, int]]) -> Window:
+def _window(graph: Graph, name: str, inside: Mapping[str, tuple[str, int]]) -> AliasedSlice:
     """Return the outermost tensor that contains a tensor, and the offset in it."""
     first, owner = 0, name
     while owner in inside:
         owner, further = inside[owner]
         first += further
-    return Window(owner, first, graph.shape(owner))
+    return AliasedSlice(owner, first, graph.shape(owner))
 
 
 def _shaped(program: Program, shapes: tuple[tuple[int, ...], ...]) -> Program:

@@ -16,7 +16,13 @@ from autotune.runtime.execution.program_table import (
     ViewStep,
 )
 from autotune.targets.native.linking.linking import Linkable
-from autotune.targets.native.running.executable import Executable, Network, Part, Window, Workshop
+from autotune.targets.native.running.executable import (
+    AliasedSlice,
+    Executable,
+    Network,
+    Part,
+    Workshop,
+)
 from autotune.targets.protocol import Target
 
 if TYPE_CHECKING:
@@ -55,7 +61,7 @@ class Draft:
     steps: tuple[Step, ...]
     parts: tuple[Part, ...]
     views: Mapping[str, str]
-    windows: Mapping[str, Window]
+    windows: Mapping[str, AliasedSlice]
     altered: frozenset[int]
     programs: tuple[Linkable, ...]
     split: tuple[SplitGroup, ...] = ()
@@ -118,7 +124,10 @@ def network_of(table: ProgramTable, made: Made | None = None) -> Network:
 
 
 def _network(
-    graph: Graph, parts: tuple[Part, ...], views: Mapping[str, str], windows: Mapping[str, Window]
+    graph: Graph,
+    parts: tuple[Part, ...],
+    views: Mapping[str, str],
+    windows: Mapping[str, AliasedSlice],
 ) -> Network:
     return Network(
         parts,

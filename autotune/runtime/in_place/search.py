@@ -147,10 +147,10 @@ class InPlaceSearch:
         """Return what to try: more schedules where more time goes."""
         seconds = [timed.least.get(names_of(choice), 0.0) for choice in self.plan]
         total = sum(seconds)
-        alike: dict[str, list[int]] = {}
+        alike: dict[tuple[str, Schedule], list[int]] = {}
         for i, choice in enumerate(self.plan):
             if choice.schedule is not None:
-                alike.setdefault(f"{choice.group.key} {choice.schedule.to_json()}", []).append(i)
+                alike.setdefault((choice.group.key, choice.schedule), []).append(i)
         places = []
         shares = {key: sum(seconds[i] for i in at) / total for key, at in alike.items()}
         for key, at in sorted(alike.items(), key=lambda row: -shares[row[0]]):

@@ -51,7 +51,7 @@ _REACH = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class DetectedDrift:
     """A drift that was found: by how much runs take longer (a fraction, below 0 where they take less), the
     noise of a single run, and when the first run that was out of line ended."""
 
@@ -83,7 +83,7 @@ class DriftDetector:
         """Spread of single runs around their level, as a fraction."""
         return self._noise
 
-    def observe(self, seconds: float, at_seconds: float = 0.0) -> Drift | None:
+    def observe(self, seconds: float, at_seconds: float = 0.0) -> DetectedDrift | None:
         """Take in one run and when it ended; say if there is drift."""
         value = log(seconds)
         if len(self._levels) >= self.rule.least_runs:
@@ -94,14 +94,14 @@ class DriftDetector:
             self._learn(value)
         return None
 
-    def _test(self, value: float, at_seconds: float) -> Drift | None:
+    def _test(self, value: float, at_seconds: float) -> DetectedDrift | None:
         half = max(self.rule.change, self._noise) / 2
         beyond = value - self._level
         limit = max(self.rule.confirm_runs, -log(FALSE_ALARMS) * (self._noise / half) ** 2 / 2)
         for side, score in ((self._slower, beyond / half), (self._faster, -beyond / half)):
             side.add(max(-_REACH, min(_REACH, score)) - 1.0, beyond, at_seconds)
             if side.total >= limit and at_seconds - side.since_seconds >= self.rule.least_seconds:
-                return Drift(exp(side.mean) - 1, self._noise, side.since_seconds)
+                return DetectedDrift(exp(side.mean) - 1, self._noise, side.since_seconds)
         return None
 
     def _is_suspect(self) -> bool:

@@ -13,7 +13,7 @@ from math import exp, inf, log
 from statistics import median
 
 from autotune.errors import InputError
-from autotune.runtime.online.drift import Drift
+from autotune.runtime.online.drift import DetectedDrift
 
 MOST_BLOCKS = 256
 """A stay of so many blocks is no noise, however often it is seen."""
@@ -75,7 +75,7 @@ class HostDriftDetector:
         """Highest plateau that passed, over the level (a fraction): smaller changes cannot be told from noise."""
         return exp(max(self._up.passed, self._down.passed)) - 1
 
-    def observe(self, seconds: float, at_seconds: float = 0.0) -> Drift | None:
+    def observe(self, seconds: float, at_seconds: float = 0.0) -> DetectedDrift | None:
         """Take in one run and when it ended; say if there is drift."""
         if at_seconds < self._next_seconds:
             return None
@@ -111,12 +111,12 @@ class HostDriftDetector:
         """Both sides, with the height that all of the newest blocks reach."""
         return (self._up, min(self._newest)), (self._down, -max(self._newest))
 
-    def _test(self) -> Drift | None:
+    def _test(self) -> DetectedDrift | None:
         margin = log(1 + self.rule.change) / 2
         for side, plateau in self._plateaus():
             side.add(plateau, self._began_seconds)
             if plateau > side.passed + margin and self._lasts(side, plateau):
-                return Drift(exp(median(self._newest)) - 1, self.noise, side.since_seconds)
+                return DetectedDrift(exp(median(self._newest)) - 1, self.noise, side.since_seconds)
             if plateau <= 0.0 and side.blocks:
                 long = side.blocks + len(self._newest) if side.highest > margin else 0
                 self._longest = min(MOST_BLOCKS, max(self._longest, long))

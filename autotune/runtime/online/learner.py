@@ -8,7 +8,7 @@ from typing import Generic
 import numpy as np
 
 from autotune.runtime.execution.event import Event, EventKind
-from autotune.runtime.online.belief import Belief
+from autotune.runtime.online.learned_state import LearnedState
 from autotune.runtime.online.learner_context import LearnerContext
 from autotune.runtime.online.learning import Learning, M, annotated, predicted_cycles
 from autotune.runtime.online.online_dataset import OnlineDataset
@@ -26,36 +26,36 @@ the error is accepted as it is, instead of retraining for ever."""
 
 class Learner(Generic[M]):
     """Follows runs; when they give reason retrains the model, searches again, and publishes the new plan once it is
-    proven. Used by one thread. ``belief`` outlives it: another learner goes on from there."""
+    proven. Used by one thread. ``state`` outlives it: another learner goes on from there."""
 
-    def __init__(self, work: LearnerContext, belief: Belief[M], learning: Learning[M]) -> None:
-        self._work, self._belief, self._learning = work, belief, learning
+    def __init__(self, work: LearnerContext, state: LearnedState[M], learning: Learning[M]) -> None:
+        self._work, self._state, self._learning = work, state, learning
         self._rng = np.random.default_rng(work.options.seed)
         self._runs_here = isinstance(work.target, ExclusiveTarget)
         records = work.store.records(work.target.spec.profile_id)
-        self._dataset = OnlineDataset(records, belief.since_seconds, belief.trained_until_seconds)
+        self._dataset = OnlineDataset(records, state.since_seconds, state.trained_until_seconds)
         self._monitor = RunMonitor(
             self._dataset,
             work.options.rule,
             work.options.routine_runs,
-            belief.error,
+            state.error,
             runs_here=self._runs_here,
         )
         self._replanner = Replanner(work, learning, self._dataset, self._tell)
-        self._assumed = belief.since_seconds == 0.0
+        self._assumed = state.since_seconds == 0.0
         self._drifted_at_run = -PATIENCE_RUNS
         self._monitor.begin(work.clock())
 
     def take(self, batch: Sequence[FinishedRun]) -> None:
         """Take in finished runs in their order, and learn if they give reason to."""
         reason = self._monitor.examine(batch, self._work.published.current.versions)
-        reason = self._belief.unfinished or reason
+        reason = self._state.unfinished or reason
         if self._work.stopping() or reason is None:
             return
         begin = self._work.clock()
-        self._belief.unfinished = reason  # if this fails, the learner that follows begins with it
+        self._state.unfinished = reason  # if this fails, the learner that follows begins with it
         expected_error = self._learn(reason)
-        self._belief.unfinished = None
+        self._state.unfinished = None
         self._monitor.learned(begin, self._work.clock(), reason, expected_error)
 
     def _tell(self, kind: EventKind, text: str, figures: Mapping[str, float]) -> None:
@@ -69,7 +69,7 @@ class Learner(Generic[M]):
             self._tell(EventKind.DRIFT, reason.text, reason.figures)
         in_vain = drifted and self._monitor.runs - self._drifted_at_run < PATIENCE_RUNS
         if not self._assumed:
-            model = self._belief.model
+            model = self._state.model
             self._dataset.adopt_predictions(lambda record: predicted_cycles(model, record))
             self._assumed = True
         if reason.since_seconds is not None:
@@ -112,7 +112,7 @@ class Learner(Generic[M]):
         fitted = self._learning.fit(
             self._dataset.training_set(since_seconds is not None),
             replayed,
-            self._belief.model,
+            self._state.model,
             self._work.stopping,
         )
         if fitted is None:  # closing
@@ -122,11 +122,11 @@ class Learner(Generic[M]):
         if verdict is not None and verdict.is_worse:
             self._tell(EventKind.REFUSED, f"a model {text}: the one before stays", figures)
             return
-        error = self._belief.error if verdict is None else verdict.after
+        error = self._state.error if verdict is None else verdict.after
         # what others take from this machine for a while leaves its measurements true
         since = None if self._runs_here else since_seconds
-        self._belief.adopt(model, error, since, self._work.clock())
-        self._learning.save(model, error, self._belief.since_seconds)
+        self._state.adopt(model, error, since, self._work.clock())
+        self._learning.save(model, error, self._state.since_seconds)
         version = self._work.published.current.model_version + 1
         self._work.published.update(lambda table: annotated(table, model, version))
         self._tell(EventKind.RETRAINED, text, figures)
@@ -151,7 +151,7 @@ class Learner(Generic[M]):
     def _replan(self, interruptible: bool) -> bool:
         """Look for a better plan by the new model. Says whether one was swapped in."""
         return self._replanner.replan(
-            self._belief.model,
+            self._state.model,
             lambda: self._work.stopping() or (interruptible and self._drift_waits()),
         )
 

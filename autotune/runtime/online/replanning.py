@@ -12,7 +12,7 @@ from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.runtime.online.learner_context import LearnerContext
 from autotune.runtime.online.learning import Learning, M, annotated
 from autotune.runtime.online.online_dataset import OnlineDataset
-from autotune.runtime.online.trial import Trial, compare
+from autotune.runtime.online.trial import TrialRun, compare
 from autotune.store.records import Record
 from autotune.tuner.observations import Observations
 
@@ -87,7 +87,7 @@ class Replanner(Generic[M]):
             )
         return total
 
-    def _decide(self, proposed: ProgramTable, trial: Trial) -> bool:
+    def _decide(self, proposed: ProgramTable, trial: TrialRun) -> bool:
         """Publish the proposed table if it computes the same and was measured to cost less."""
         at, recorder = self._work.clock(), self._work.recorder
         for trace in (trial.current, trial.proposed):

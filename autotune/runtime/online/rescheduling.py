@@ -11,6 +11,7 @@ from autotune.runtime.variants.edits import Edit, EditKind, Grouping
 from autotune.runtime.variants.fusions import Scheduled, cuts
 from autotune.runtime.variants.schedules import Propose
 from autotune.runtime.variants.variants import Groups, names_of, rescheduled
+from autotune.schedule.schedule import Schedule
 from autotune.tuner.choice import Choice
 
 SCHEDULES = 4
@@ -49,10 +50,10 @@ def schedule_edits(
     cost: Cost,
 ) -> Iterator[Edit]:
     """Give edits of single kinds of groups, with the seconds that one run should save by the estimate."""
-    alike: dict[str, list[int]] = {}
+    alike: dict[tuple[str, Schedule], list[int]] = {}
     for i, choice in enumerate(plan):
         if choice.schedule is not None:
-            alike.setdefault(f"{choice.group.key} {choice.schedule.to_json()}", []).append(i)
+            alike.setdefault((choice.group.key, choice.schedule), []).append(i)
     for at in alike.values():
         first = plan[at[0]]
         took = sum(seconds.get(names_of(plan[i]), 0.0) for i in at)

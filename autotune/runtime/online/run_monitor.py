@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from autotune.runtime.execution.program_table import CostKey
-from autotune.runtime.online.drift import Drift, DriftDetector, DriftRule
+from autotune.runtime.online.drift import DetectedDrift, DriftDetector, DriftRule
 from autotune.runtime.online.host_drift import HostDriftDetector, HostDriftRule
 from autotune.runtime.online.online_dataset import OnlineDataset
 from autotune.runtime.online.recorder import FinishedRun
@@ -173,10 +173,10 @@ def _detector(
     return DriftDetector(rule)
 
 
-def _words(drift: Drift) -> str:
+def _words(drift: DetectedDrift) -> str:
     much = f"{abs(drift.change):.1%} {'longer' if drift.change > 0 else 'less'}"
     return f"runs take {much} than before, with a noise of {drift.noise:.1%}"
 
 
-def _figures(drift: Drift) -> dict[str, float]:
+def _figures(drift: DetectedDrift) -> dict[str, float]:
     return {"change": drift.change, "noise": drift.noise}

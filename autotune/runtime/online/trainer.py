@@ -13,7 +13,7 @@ from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable
 from autotune.runtime.online.background_worker import BackgroundWorker, Failure, Life, Restart, Work
-from autotune.runtime.online.belief import Belief
+from autotune.runtime.online.learned_state import LearnedState
 from autotune.runtime.online.learner import Learner
 from autotune.runtime.online.learner_context import LearnerContext
 from autotune.runtime.online.learning import Learning, M, OnlineOptions
@@ -73,7 +73,7 @@ class OnlineTrainer(Generic[M]):
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         # a clock that was ahead when the model was trained must not make all that follows old
         now = self._clock()
-        self._belief = Belief(model, calibrated_error, min(trusted_since_seconds, now), now)
+        self._state = LearnedState(model, calibrated_error, min(trusted_since_seconds, now), now)
         limit = options.backlog_runs
         self._recording = BackgroundWorker[tuple[float, RunTrace]](
             "recording", lambda life: self._record, limit, self._failed("recording"),
@@ -123,7 +123,7 @@ class OnlineTrainer(Generic[M]):
             lambda: self._inputs, self._learning.newest, self._clock,
             lambda: self._closing.is_set() or life.is_over, self._tell,
         )  # fmt: skip
-        return Learner(context, self._belief, self._learning_by).take
+        return Learner(context, self._state, self._learning_by).take
 
     def _record(self, batch: list[tuple[float, RunTrace]]) -> None:
         """The recording thread's work."""

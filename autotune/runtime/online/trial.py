@@ -17,7 +17,7 @@ ABSOLUTE_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TrialRun:
     """What one run of each table cost, and how far their outputs lie apart: the largest absolute
     difference, and whether all are within 1e-3 relative plus 1e-5 absolute of each other."""
 
@@ -29,12 +29,12 @@ class Trial:
 
 def compare(
     current: ProgramTable, proposed: ProgramTable, target: Target, inputs: Mapping[str, Array]
-) -> Trial:
+) -> TrialRun:
     """Run both tables once. ``inputs`` are checked arrays."""
     old, old_trace = execute(current, target, inputs)
     new, new_trace = execute(proposed, target, inputs)
     largest = max(_difference(new[x], old[x]) for x in old)
-    return Trial(old_trace, new_trace, largest, agree(new, old))
+    return TrialRun(old_trace, new_trace, largest, agree(new, old))
 
 
 def agree(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> bool:

@@ -29,7 +29,7 @@ Draw = Callable[[TensorType], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ExploredNode:
     """A node of the tree: ``depth`` counts the bodies around it, ``kind`` is the ONNX operator of a
     control node, or nothing for a piece; ``graph`` is what a piece computes (None where it is known
     at import)."""
@@ -44,7 +44,7 @@ class Part:
 class Exploration:
     """The parts of a network in running order, and what control flow was folded."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ExploredNode, ...]
     notes: tuple[Note, ...]
 
     @property
@@ -103,20 +103,22 @@ class _Explorer(TreeRunner):
         return made
 
 
-def _parts(label: str, version: Version, depth: int, notes: list[Note]) -> Iterator[Part]:
+def _parts(label: str, version: Version, depth: int, notes: list[Note]) -> Iterator[ExploredNode]:
     notes += version.notes
     if isinstance(version, GraphVersion):
-        yield Part(label, depth, "", None if version.programs is None else version.programs.graph)
+        yield ExploredNode(
+            label, depth, "", None if version.programs is None else version.programs.graph
+        )
     if not isinstance(version, TreeRunner):
         return
     for step in version.tree.steps:
         if not isinstance(step, Piece):
-            yield Part(step.label, depth, _kind(step), None)
+            yield ExploredNode(step.label, depth, _kind(step), None)
         inside = depth if isinstance(step, Piece) else depth + 1
         for inner in version.labels(step):
             held = version.models[inner].held
             if not held:
-                yield Part(inner, inside, "not reached", None)
+                yield ExploredNode(inner, inside, "not reached", None)
             for one in held[-1:]:
                 yield from _parts(inner, one, inside, notes)
 

@@ -53,8 +53,8 @@ class Roofs:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Of one group: scalar operations, bytes of its inputs, constants and outputs, each once, and
-    those among them that caches cannot hold from one use to the next."""
+    """Work of one group: scalar operations, bytes of its inputs, constants and outputs, each once, and
+    the bytes among them that caches cannot hold from one use to the next."""
 
     flops: int
     touched_bytes: int
@@ -133,7 +133,7 @@ def far_bytes(
 
 
 def _distinct_bytes(touches: Iterable[Touched], outside: Set[str], arena_bytes: int) -> int:
-    """Of the memory that some steps touch: what lies in the arena shares its bytes."""
+    """Return the distinct bytes that some steps touch; tensors in the arena share its bytes."""
     sizes: dict[str, int] = {}
     for touched in touches:
         for root, size in touched.sizes.items():

@@ -33,7 +33,7 @@ class Evidence:
     functions: bool
 
     def share(self, *kinds: StepKind) -> float:
-        """Of the calls' time that some kinds of steps take."""
+        """Return the share of the calls' time that some kinds of steps take."""
         return sum(self.profile.steps.get(kind, 0.0) for kind in kinds)
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autotune.tuner.blackbox.design import initial_design
-from autotune.tuner.blackbox.posterior import Belief
+from autotune.tuner.blackbox.posterior import Marginals
 from autotune.tuner.blackbox.space import Bools, Floats, Ints, Space
 from autotune.tuner.blackbox.surrogate import ValiditySurrogate, ValueSurrogate
 
@@ -104,8 +104,8 @@ class Optimiser:
         if self._surrogate.is_due(len(known)):
             self._candidates = self._weighed(known[np.argsort(targets, kind="stable")[:NEAR_BEST]])
             self._surrogate.refit(known, targets, self._candidates)
-        belief = self._surrogate.believe(known, targets)
-        gain = expected_improvement(belief, float(targets.min()))
+        marginals = self._surrogate.predict(known, targets)
+        gain = expected_improvement(marginals, float(targets.min()))
         warned = self._warned()
         return gain * self._validity.probability(rows, is_valid, self._candidates, warned)
 
@@ -133,10 +133,10 @@ def standardised(values: Floats) -> Floats:
     return np.asarray((bent - bent.mean()) / max(bent.std(), LEAST_SPREAD))
 
 
-def expected_improvement(belief: Belief, least: float) -> Floats:
+def expected_improvement(marginals: Marginals, least: float) -> Floats:
     """Return the expected gain [c] below ``least`` (Jones et al. 1998, *J. Global Optimization* 13)."""
     from scipy.special import ndtr
 
-    score = (least - belief.mean) / belief.deviation
+    score = (least - marginals.mean) / marginals.deviation
     density = np.exp(-0.5 * score * score) / np.sqrt(2 * np.pi)
-    return np.asarray((least - belief.mean) * ndtr(score) + belief.deviation * density)
+    return np.asarray((least - marginals.mean) * ndtr(score) + marginals.deviation * density)

@@ -16,7 +16,7 @@ FIRST_CAPACITY = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class Marginals:
     """``mean`` [c] and ``deviation`` [c] of every candidate's value."""
 
     mean: Floats
@@ -70,8 +70,8 @@ class Posterior:
         self._lower = np.pad(self._lower, ((0, more), (0, more)))
         self._solved = np.pad(self._solved, ((0, more), (0, 0)))
 
-    def believe(self, targets: Floats) -> Belief:
-        """Return the belief for ``targets`` [n] of the observed rows, in their order; the deviation counts
+    def predict(self, targets: Floats) -> Marginals:
+        """Return the marginals for ``targets`` [n] of the observed rows, in their order; the deviation counts
         what no parameter explains."""
         from scipy.linalg import solve_triangular
 
@@ -81,4 +81,4 @@ class Posterior:
         scale = (weights @ weights + 2 * SCALE_WEIGHT) / (n + 2 * SCALE_WEIGHT)
         mean = weights.astype(np.float32) @ self._solved[:n]
         unexplained = np.maximum(1 - self._explained, LEAST_VARIANCE) + self._noise
-        return Belief(mean.astype(np.float64), np.sqrt(scale * unexplained.astype(np.float64)))
+        return Marginals(mean.astype(np.float64), np.sqrt(scale * unexplained.astype(np.float64)))

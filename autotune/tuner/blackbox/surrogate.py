@@ -1,4 +1,4 @@
-"""Beliefs about values and about validity that follow the observations, refitted as they grow."""
+"""Predictions of values and about validity that follow the observations, refitted as they grow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from autotune.tuner.blackbox.kernel import Covariance, Hyperparameters
 from autotune.tuner.blackbox.likelihood import Likelihood
-from autotune.tuner.blackbox.posterior import Belief, Posterior
+from autotune.tuner.blackbox.posterior import Marginals, Posterior
 from autotune.tuner.blackbox.space import Bools, Floats, Ints, Space
 
 REFIT_GROWTH = 1.1
@@ -62,7 +62,7 @@ class ValueSurrogate:
             self._begin(replace(self.space, scores=self.space.scores[heard]))
 
     def refit(self, rows: Ints, targets: Floats, candidates: Ints) -> None:
-        """Fit hyperparameters to ``targets`` [n]; believe in ``candidates`` from now on."""
+        """Fit hyperparameters to ``targets`` [n]; predict in ``candidates`` from now on."""
         self.listen(rows, targets)
         self._vector = self._likelihood.maximise(self._vector, rows, targets)
         parameters = Hyperparameters.of(self._vector, len(self.space.factors))
@@ -70,13 +70,13 @@ class ValueSurrogate:
         self._posterior = Posterior(covariance, rows, candidates)
         self._seen = self._fitted = len(rows)
 
-    def believe(self, rows: Ints, targets: Floats) -> Belief:
-        """Return the belief about the candidates after observations ``rows`` [n]."""
+    def predict(self, rows: Ints, targets: Floats) -> Marginals:
+        """Return the marginals about the candidates after observations ``rows`` [n]."""
         assert self._posterior is not None, "refit comes first"
         for row in rows[self._seen :]:
             self._posterior.observe(int(row))
         self._seen = len(rows)
-        return self._posterior.believe(targets)
+        return self._posterior.predict(targets)
 
 
 def agreeing(scores: Floats, targets: Floats) -> Bools:
@@ -129,9 +129,9 @@ class ValiditySurrogate:
         self._seen = len(rows)
         labels = np.where(is_valid, 1.0, -1.0)
         bias = float(np.clip(labels.mean(), LEAST_BIAS, MOST_BIAS))
-        belief = self._posterior.believe(labels - bias + warned[rows])
-        mean = bias - warned[candidates] + belief.mean
-        return np.asarray(ndtr(mean / np.sqrt(VALIDITY_BLUR + belief.deviation**2)))
+        marginals = self._posterior.predict(labels - bias + warned[rows])
+        mean = bias - warned[candidates] + marginals.mean
+        return np.asarray(ndtr(mean / np.sqrt(VALIDITY_BLUR + marginals.deviation**2)))
 
 
 def _trust(warned: Floats, is_valid: Bools) -> float:

@@ -13,8 +13,8 @@ from autotune.fusion.partition import Names
 from autotune.graph.graph import Graph
 from autotune.tuner.plan import GraphPlan
 from autotune.tuner.reasons.group_reasons import GroupReasons, OtherGrouping, OtherSchedule
-from autotune.tuner.reasons.kept_tensors import kept_tensors
 from autotune.tuner.reasons.obstacle import Constraint, Obstacle, obstacle
+from autotune.tuner.reasons.on_chip_tensors import kept_tensors
 from autotune.tuner.reasons.price import Price, Prices, compare
 from autotune.tuner.reasons.rejected_fusion import RejectedFusion, causes, explained, judge
 from autotune.tuner.schedules import GroupCosts

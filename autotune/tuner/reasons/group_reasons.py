@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autotune.fusion.partition import Names
 from autotune.schedule.schedule import Schedule
-from autotune.tuner.reasons.kept_tensors import KeptTensor
+from autotune.tuner.reasons.on_chip_tensors import KeptTensor
 from autotune.tuner.reasons.price import Comparison, Price
 from autotune.tuner.reasons.rejected_fusion import RejectedFusion
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import InputError
-from autotune.runtime.online.drift import Drift, DriftDetector, DriftRule
+from autotune.runtime.online.drift import DetectedDrift, DriftDetector, DriftRule
 
 
 def noise(count: int, spread: float, seed: int = 0) -> list[float]:
@@ -19,7 +19,7 @@ def noise(count: int, spread: float, seed: int = 0) -> list[float]:
 
 def found(
     detector: DriftDetector, seconds: list[float], start: int = 0
-) -> tuple[int, Drift] | None:
+) -> tuple[int, DetectedDrift] | None:
     for run, one in enumerate(seconds, start):
         drift = detector.observe(one, float(run))
         if drift is not None:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from autotune.errors import InputError
-from autotune.runtime.online.drift import Drift
+from autotune.runtime.online.drift import DetectedDrift
 from autotune.runtime.online.host_drift import HostDriftDetector, HostDriftRule
 from benchmarks.drift_series import KINDS
 
@@ -16,7 +16,7 @@ MILLISECONDS = 20.0
 
 def found(
     detector: HostDriftDetector, log_seconds: npt.NDArray[np.float64], start: int = 0
-) -> tuple[int, Drift] | None:
+) -> tuple[int, DetectedDrift] | None:
     """Feed runs of about 20 ms one behind the other."""
     for run, one in enumerate(log_seconds.tolist(), start):
         drift = detector.observe(

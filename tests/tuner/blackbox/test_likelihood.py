@@ -42,7 +42,7 @@ def test_observing_one_by_one_equals_observing_all_at_once() -> None:
     in_turn = Posterior(covariance(), ROWS[:5], everything)
     for row in ROWS[5:]:
         in_turn.observe(int(row))
-    expected, found = at_once.believe(TARGETS), in_turn.believe(TARGETS)
+    expected, found = at_once.predict(TARGETS), in_turn.predict(TARGETS)
     np.testing.assert_allclose(found.mean, expected.mean, atol=1e-3)
     np.testing.assert_allclose(found.deviation, expected.deviation, atol=1e-3)
 

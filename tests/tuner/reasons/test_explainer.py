@@ -20,8 +20,8 @@ from autotune.tuner.legality import legal_nests
 from autotune.tuner.plan import GraphPlan, PlannedGroup
 from autotune.tuner.reasons.explainer import PlanExplainer
 from autotune.tuner.reasons.group_reasons import GroupReasons
-from autotune.tuner.reasons.kept_tensors import kept_tensors
 from autotune.tuner.reasons.obstacle import Constraint, obstacle
+from autotune.tuner.reasons.on_chip_tensors import kept_tensors
 from autotune.tuner.schedules import GroupCosts
 from tests.tuner.search_case import EDGE, chain, residual
 

@@ -12,7 +12,6 @@ from numpy.exceptions import AxisError
 from autotune.errors import InputError, ModelError
 from autotune.frontend.control.host_integers import compute_on_host
 from autotune.frontend.control.tree import (
-    Axis,
     Branch,
     GraphPiece,
     GraphTree,
@@ -21,6 +20,7 @@ from autotune.frontend.control.tree import (
     Move,
     Piece,
     Scan,
+    ScanAxis,
     Step,
     bodies_of,
 )
@@ -229,6 +229,6 @@ def _declared_rows(value: Declaration) -> Value:
     return np.empty((0, *value.shape), value.numpy_dtype)
 
 
-def _laid(joined: Value, axis: Axis) -> Value:
+def _laid(joined: Value, axis: ScanAxis) -> Value:
     rows = joined[::-1] if axis.backwards else joined
     return np.ascontiguousarray(np.moveaxis(rows, 0, axis.axis))

@@ -15,7 +15,7 @@ from autotune.isa.formats import Format
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
 from autotune.targets.native.analysis.coverage import begins_anew, common, covers
-from autotune.targets.native.analysis.memory_access import Touch, touches_of
+from autotune.targets.native.analysis.memory_access import MemoryAccess, accesses_of
 from autotune.targets.native.analysis.rectangle import InPlace, Rectangle
 from autotune.targets.native.analysis.tree import Block, Leaf
 
@@ -40,7 +40,7 @@ TRANSFERS = frozenset((Opcode.LOAD, Opcode.STORE, Opcode.GATHER))
 
 
 @dataclass(slots=True)
-class Residence:
+class ElidedCopies:
     """The operands of a stream that lie in tensors, by (place of instruction, operand).
 
     ``dropped`` are the places of the transfers that are left out. ``readers`` holds, by the place of a
@@ -81,32 +81,32 @@ class Moved:
 class Reads:
     """What a stream writes, and what still reads the scratchpad with the operands where they live."""
 
-    written: tuple[Touch, ...] = ()
-    reading: tuple[Touch, ...] = ()
-    _near: dict[tuple[int, int], list[Touch]] = field(default_factory=dict, compare=False)
+    written: tuple[MemoryAccess, ...] = ()
+    reading: tuple[MemoryAccess, ...] = ()
+    _near: dict[tuple[int, int], list[MemoryAccess]] = field(default_factory=dict, compare=False)
     """What is written in a range of addresses: unrolled taps ask for the same few thousands of times."""
 
     @classmethod
-    def of(cls, found: Residence, stream: tuple[Leaf, ...]) -> Reads:
+    def of(cls, found: ElidedCopies, stream: tuple[Leaf, ...]) -> Reads:
         """What reads the scratchpad in a stream."""
-        touches = tuple(t for leaf in stream for t in touches_of(leaf))
+        accesses = tuple(t for leaf in stream for t in accesses_of(leaf))
         reading = tuple(
             t
-            for t in touches
+            for t in accesses
             if (t.reads or t.begins is not None)
             and t.leaf.place not in found.dropped
             and (t.leaf.place, t.operand) not in found.operands
         )
-        return cls(tuple(t for t in touches if t.written), reading)
+        return cls(tuple(t for t in accesses if t.written), reading)
 
-    def gets(self, read: Touch, result: Touch, writers: Moved) -> bool:
+    def gets(self, read: MemoryAccess, result: MemoryAccess, writers: Moved) -> bool:
         """Whether a reader may get what the ``writers``, which run together, left in ``result``:
         unless it lies elsewhere, or gets what another instruction wrote in between."""
         if not read.meets(result.low, result.high):
             return False
         return not _fresh(read, self._meeting(read.low, read.high), writers)
 
-    def _meeting(self, low: int, high: int) -> list[Touch]:
+    def _meeting(self, low: int, high: int) -> list[MemoryAccess]:
         """What is written within [low, high]."""
         if (low, high) not in self._near:
             self._near[low, high] = [t for t in self.written if t.meets(low, high)]
@@ -114,30 +114,32 @@ class Reads:
 
 
 NO_READS = Reads()
-Converts = Callable[[Touch, Role], bool]
+Converts = Callable[[MemoryAccess, Role], bool]
 """Whether an instruction's kernel converts an operand between fp32 and the format of its tensor."""
 STORED = (Format.FP32, Format.INT8, Format.UINT8)
 """Formats of tensors that kernels convert to and from fp32."""
 
 
-def _never(touch: Touch, role: Role) -> bool:
+def _never(access: MemoryAccess, role: Role) -> bool:
     return False
 
 
-def residence(program: Program, stream: tuple[Leaf, ...], converts: Converts = _never) -> Residence:
+def elide_copies(
+    program: Program, stream: tuple[Leaf, ...], converts: Converts = _never
+) -> ElidedCopies:
     """Decide for every operand of a stream. A LOAD or STORE that converts is left out only where all
     that it serves does so itself."""
-    touches = [touch for leaf in stream for touch in touches_of(leaf)]
+    accesses = [access for leaf in stream for access in accesses_of(leaf)]
     transfers = [
-        Rectangle.of(touch.leaf, touch, program.tensors)
-        for touch in touches
-        if touch.leaf.opcode in TRANSFERS
+        Rectangle.of(access.leaf, access, program.tensors)
+        for access in accesses
+        if access.leaf.opcode in TRANSFERS
     ]
     movable = frozenset(r.leaf.place for r in transfers if _movable(program, r))
-    filled = {r.leaf.place: _fillings(r, touches) for r in transfers}
+    filled = {r.leaf.place: _fillings(r, accesses) for r in transfers}
     roles = tuple(tensor.role for tensor in program.tensors)
-    buffers = _Buffers(touches, filled, movable, roles, converts)
-    found = Residence()
+    buffers = _Buffers(accesses, filled, movable, roles, converts)
+    found = ElidedCopies()
     for rectangle in transfers:
         if rectangle.leaf.place not in movable:
             continue
@@ -191,11 +193,11 @@ class _Filling:
 
 @dataclass(frozen=True, slots=True)
 class _Buffers:
-    """All touches of a stream; for the place of each STORE what fills its buffer anew, the latest
+    """All accesses of a stream; for the place of each STORE what fills its buffer anew, the latest
     first; the places of transfers that neither pad, clip nor convert: such a STORE may read anywhere in
     memory."""
 
-    touches: list[Touch]
+    accesses: list[MemoryAccess]
     filled: dict[int, tuple[_Filling, ...]]
     movable: frozenset[int]
     roles: tuple[Role, ...]
@@ -220,9 +222,9 @@ class _Buffers:
             return None
         return self._located(rectangle, own)
 
-    def _latest(self, touch: Touch) -> int | None:
+    def _latest(self, access: MemoryAccess) -> int | None:
         """From which place on what a STORE reads is filled anew, where that is known."""
-        fillings = self.filled.get(touch.leaf.place, ())
+        fillings = self.filled.get(access.leaf.place, ())
         return fillings[0].first if fillings else None
 
     def written_in_place(self, rectangle: Rectangle) -> Operands | None:
@@ -250,32 +252,34 @@ class _Buffers:
             return None
         return self._located(rectangle, own)
 
-    def _located(self, rectangle: Rectangle, own: list[Touch]) -> Operands | None:
+    def _located(self, rectangle: Rectangle, own: list[MemoryAccess]) -> Operands | None:
         found: Operands = {}
         loads = rectangle.leaf.opcode is Opcode.LOAD
         if rectangle.converts and not loads and not all(t.written for t in own):
             return None  # they would read what was rounded
-        for touch in own:
-            leaf = touch.leaf
+        for access in own:
+            leaf = access.leaf
             if rectangle.converts:
                 role = self.roles[rectangle.tensor]
-                anywhere = touch.format is Format.FP32 and self.converts(touch, role)
+                anywhere = access.format is Format.FP32 and self.converts(access, role)
             else:
                 anywhere = leaf.opcode in STRIDED or (
                     loads and leaf.opcode is Opcode.STORE and leaf.place in self.movable
                 )
-            place = rectangle.locate(touch) if anywhere else None
+            place = rectangle.locate(access) if anywhere else None
             if place is None:
                 return None
-            found[leaf.place, touch.operand] = place
+            found[leaf.place, access.operand] = place
         return found
 
-    def _near(self, rectangle: Rectangle) -> list[Touch]:
+    def _near(self, rectangle: Rectangle) -> list[MemoryAccess]:
         low, high = rectangle.buffer.low, rectangle.buffer.high
-        return [t for t in self.touches if t.leaf is not rectangle.leaf and t.meets(low, high)]
+        return [t for t in self.accesses if t.leaf is not rectangle.leaf and t.meets(low, high)]
 
 
-def _fresh(read: Touch, near: Sequence[Touch], moved: Moved, begins: int | None = None) -> bool:
+def _fresh(
+    read: MemoryAccess, near: Sequence[MemoryAccess], moved: Moved, begins: int | None = None
+) -> bool:
     """Whether a reader gets what instructions other than the ``moved`` ones wrote last, in the
     same trip of all their common loops, with none of the moved ones in between. ``begins`` is the
     place from which on what it reads is filled anew, where that is known."""
@@ -289,34 +293,34 @@ def _fresh(read: Touch, near: Sequence[Touch], moved: Moved, begins: int | None 
     return False
 
 
-def _fillings(store: Rectangle, touches: list[Touch]) -> tuple[_Filling, ...]:
+def _fillings(store: Rectangle, accesses: list[MemoryAccess]) -> tuple[_Filling, ...]:
     """What fills a STORE's buffer anew, as late as possible first; none where nothing is known to fill
     it, and for other transfers."""
     if store.leaf.opcode is not Opcode.STORE:
         return ()
-    depth, writers, found = len(store.leaf.path), list[Touch](), list[_Filling]()
+    depth, writers, found = len(store.leaf.path), list[MemoryAccess](), list[_Filling]()
     low, high = store.buffer.low, store.buffer.high
-    for touch in reversed(touches):
-        if touch.leaf.place >= store.leaf.place or not touch.written:
+    for access in reversed(accesses):
+        if access.leaf.place >= store.leaf.place or not access.written:
             continue
-        if not (_under(touch, store.leaf.path) and touch.meets(low, high)):
+        if not (_under(access, store.leaf.path) and access.meets(low, high)):
             continue
-        if not begins_anew(touch, depth):
+        if not begins_anew(access, depth):
             continue
-        if covers(touch, store.leaf.path, store.buffer):
-            found.append(_Filling(touch.leaf.place, touch.leaf.place))
+        if covers(access, store.leaf.path, store.buffer):
+            found.append(_Filling(access.leaf.place, access.leaf.place))
             continue
-        writers.append(touch)
+        writers.append(access)
         if store.filled_by(writers, depth):
-            found.append(_Filling(touch.leaf.place, writers[0].leaf.place))
+            found.append(_Filling(access.leaf.place, writers[0].leaf.place))
             writers = []
     return tuple(found)
 
 
-def _under(touch: Touch, path: tuple[Block, ...]) -> bool:
+def _under(access: MemoryAccess, path: tuple[Block, ...]) -> bool:
     """Whether it runs inside of the blocks of ``path``."""
-    return touch.leaf.path[: len(path)] == path
+    return access.leaf.path[: len(path)] == path
 
 
-def _in_body_behind(touch: Touch, leaf: Leaf) -> bool:
-    return touch.leaf.place > leaf.place and _under(touch, leaf.path)
+def _in_body_behind(access: MemoryAccess, leaf: Leaf) -> bool:
+    return access.leaf.place > leaf.place and _under(access, leaf.path)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.targets.native.analysis.affine import Affine
-from autotune.targets.native.analysis.memory_access import Touch
+from autotune.targets.native.analysis.memory_access import MemoryAccess
 from autotune.targets.native.analysis.tree import Block
 
 Extents = Sequence[tuple[int, int]]
@@ -21,16 +21,16 @@ def common(a: tuple[Block, ...], b: tuple[Block, ...]) -> tuple[Block, ...]:
     return a[:depth]
 
 
-def begins_anew(writer: Touch, depth: int) -> bool:
+def begins_anew(writer: MemoryAccess, depth: int) -> bool:
     """Whether in every trip of the loop at level ``depth`` − 1 it runs, first without reading what
     it writes."""
     runs = not any(block.conditional for block in writer.leaf.path[depth:])
     return runs and not writer.keeps and (writer.begins is None or writer.begins >= depth)
 
 
-def covers(writer: Touch, path: tuple[Block, ...], read: Touch) -> bool:
+def covers(writer: MemoryAccess, path: tuple[Block, ...], read: MemoryAccess) -> bool:
     """Whether in one trip of the loops of ``path`` a writer in them writes every word that ``read``
-    may touch in the same trip."""
+    may access in the same trip."""
     depth = len(path)
     if not begins_anew(writer, depth) or writer.element_bytes != read.element_bytes:
         return False
@@ -54,9 +54,9 @@ def covers(writer: Touch, path: tuple[Block, ...], read: Touch) -> bool:
     return low == wanted_low and _same_steps(written, wanted)
 
 
-def _loops(touch: Touch, inner: Affine) -> Extents:
+def _loops(access: MemoryAccess, inner: Affine) -> Extents:
     """Trips and step of inner loops, counted from their lowest word on."""
-    return [(touch.leaf.trips(level), abs(step)) for level, step in inner.terms]
+    return [(access.leaf.trips(level), abs(step)) for level, step in inner.terms]
 
 
 def _dense(extents: Extents, words: int) -> bool:

@@ -1,4 +1,4 @@
-"""Touches: which words of the scratchpad each instruction reads and writes, as strided rectangles."""
+"""Memory accesses: which words of the scratchpad each instruction reads and writes, as strided rectangles."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Alternation:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Touch:
+class MemoryAccess:
     """One operand of one instruction in the scratchpad, in elements of ``element_bytes``.
 
     ``keeps``: it reads what it writes, always; ``begins``: level of the loop in whose first trip it
     does not, though in the later ones, None without such a loop. ``low`` and ``high`` bound all the
-    words that it touches in all trips.
+    words that it accesses in all trips.
     """
 
     leaf: Leaf
@@ -64,17 +64,17 @@ class Touch:
 
 
 @lru_cache(maxsize=4096)  # to see where operands live, and again to bind them
-def touches_of(leaf: Leaf) -> tuple[Touch, ...]:
-    """What an instruction touches, what it reads before what it writes."""
+def accesses_of(leaf: Leaf) -> tuple[MemoryAccess, ...]:
+    """What an instruction accesses, what it reads before what it writes."""
     values = leaf.instruction.values
     return tuple(
-        _touch(leaf, access)
+        _accessed(leaf, access)
         for access in ACCESSES.get(leaf.opcode, ())
         if access.present is None or access.present(values)
     )
 
 
-def _touch(leaf: Leaf, access: Access) -> Touch:
+def _accessed(leaf: Leaf, access: Access) -> MemoryAccess:
     values = leaf.instruction.values
     base, step0, level0, step1, level1, slot, turn = access.address(values)
     terms = [(v, s) for v, s in ((level0, step0), (level1, step1)) if v != NO_LEVEL]
@@ -86,7 +86,7 @@ def _touch(leaf: Leaf, access: Access) -> Touch:
     low, high = low * size // ELEMENT_BYTES, high * size // ELEMENT_BYTES
     keeps = access.written and access.keeps is not None and access.keeps(values)
     keeps = keeps or leaf.opcode is Opcode.MASK  # what lies inside of the tensor
-    return Touch(
+    return MemoryAccess(
         leaf,
         access.operand,
         access.written,

@@ -12,7 +12,7 @@ from autotune.isa.formats import Format
 from autotune.isa.program import DramTensor
 from autotune.isa.tile import row_major
 from autotune.targets.native.analysis.affine import Affine
-from autotune.targets.native.analysis.memory_access import Touch
+from autotune.targets.native.analysis.memory_access import MemoryAccess
 from autotune.targets.native.analysis.tree import Leaf
 
 
@@ -103,14 +103,14 @@ class Rectangle:
     """What a LOAD or STORE moves between ``buffer`` and tensor number ``tensor``."""
 
     leaf: Leaf
-    buffer: Touch
+    buffer: MemoryAccess
     tensor: int
     shape: tuple[int, ...]
     format: Format = Format.FP32
 
     @classmethod
-    def of(cls, leaf: Leaf, buffer: Touch, tensors: tuple[DramTensor, ...]) -> Rectangle:
-        """Of a LOAD or STORE and its only touch."""
+    def of(cls, leaf: Leaf, buffer: MemoryAccess, tensors: tuple[DramTensor, ...]) -> Rectangle:
+        """Return the rectangle of a LOAD or STORE and its only access."""
         tensor = leaf.instruction.get("tensor")
         shape, format = tensors[tensor].shape, tensors[tensor].format
         return cls(leaf, buffer, tensor, (*shape, *(1,) * (MAX_RANK - len(shape))), format)
@@ -182,28 +182,28 @@ class Rectangle:
         ]
         return sorted(rows, key=lambda side: -side.stride)
 
-    def locate(self, touch: Touch) -> InPlace | None:
+    def locate(self, access: MemoryAccess) -> InPlace | None:
         """Where an operand that lies in the buffer lies in the tensor; None where it is not a
         strided rectangle there, or reaches beyond what is moved."""
         sides = self.sides
-        part = None if sides is None else self._part(touch, sides)
+        part = None if sides is None else self._part(access, sides)
         if part is None or sides is None or not part.inside(sides):
             return None
         at = self.first + Affine.of(
             _distance(part.first, sides),
             *((level, _distance(step, sides)) for level, _, step in part.steps),
         )
-        format = self.format if self.converts else touch.format
+        format = self.format if self.converts else access.format
         strides = tuple(_distance(stride, sides) for _, stride in part.strides)
         return InPlace(self.tensor, at, strides, format)
 
-    def filled_by(self, writers: list[Touch], depth: int) -> bool:
+    def filled_by(self, writers: list[MemoryAccess], depth: int) -> bool:
         """Whether writers, each running all its trips of the loops from level ``depth`` on, write
         every element of the buffer, no two of them the same one."""
         found = (sides for sides in (self.sides, self._rows) if sides is not None)
         return any(self._filled(writers, depth, sides) for sides in found)
 
-    def _filled(self, writers: list[Touch], depth: int, sides: tuple[Side, ...]) -> bool:
+    def _filled(self, writers: list[MemoryAccess], depth: int, sides: tuple[Side, ...]) -> bool:
         boxes: list[Box] = []
         for writer in writers:
             part = self._part(writer, sides)
@@ -214,19 +214,19 @@ class Rectangle:
         count = sum(prod(high - low for low, high in box) for box in boxes)
         return count == prod(side.extent for side in sides)
 
-    def _part(self, touch: Touch, sides: tuple[Side, ...]) -> _Part | None:
+    def _part(self, access: MemoryAccess, sides: tuple[Side, ...]) -> _Part | None:
         """An operand along sides; None where it does not run along them."""
-        if touch.alternation != self.buffer.alternation:
+        if access.alternation != self.buffer.alternation:
             return None
-        if touch.element_bytes != self.buffer.element_bytes:
+        if access.element_bytes != self.buffer.element_bytes:
             return None
-        delta = touch.at - self.buffer.at
+        delta = access.at - self.buffer.at
         first = _coordinates(delta.first, sides)
         steps, strides = [], []
         for level, step in delta.terms:
             found = _coordinates(step, sides)
-            steps.append((level, touch.leaf.trips(level), found))
-        for n, stride in touch.dims:
+            steps.append((level, access.leaf.trips(level), found))
+        for n, stride in access.dims:
             strides.append((n, _coordinates(stride if n > 1 else 0, sides)))
         if first is None or any(s is None for *_, s in steps) or any(s is None for _, s in strides):
             return None

@@ -51,7 +51,7 @@ class Leaf:
         return self.instruction.opcode
 
     def trips(self, level: int) -> int:
-        """Of the loop at a level around it."""
+        """Return the trips of the loop at a level around it."""
         return self.path[level].trips
 
 

@@ -16,8 +16,8 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.tile import row_major
 from autotune.targets.native.analysis.affine import Affine
-from autotune.targets.native.analysis.copy_elision import NO_READS, Reads, Residence
-from autotune.targets.native.analysis.memory_access import Touch, touches_of
+from autotune.targets.native.analysis.copy_elision import NO_READS, ElidedCopies, Reads
+from autotune.targets.native.analysis.memory_access import MemoryAccess, accesses_of
 from autotune.targets.native.analysis.rectangle import Rectangle
 from autotune.targets.native.analysis.tree import Body, Leaf, Node
 from autotune.targets.native.binding.call import Call, Operand, Space
@@ -40,7 +40,7 @@ from autotune.targets.native.codegen.gemm.shape import (
     VectorAxis,
     vector_axis,
 )
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.codegen.rows.reduction import Reduction
 from autotune.targets.native.codegen.vector.vector_run import Load, Output, VectorRun
 from autotune.targets.native.codegen.winograd import TileTransform
@@ -59,7 +59,7 @@ class Binder:
     nothing is generated."""
 
     program: Program
-    residence: Residence
+    elided: ElidedCopies
     isa: VectorIsa | None
     reads: Reads = NO_READS
 
@@ -69,7 +69,7 @@ class Binder:
         run, last, ahead = None, -1, None
         for node in nodes:
             leaf = node if isinstance(node, Leaf) else None
-            if leaf is not None and leaf.place in self.residence.dropped:
+            if leaf is not None and leaf.place in self.elided.dropped:
                 continue
             piece = self._piece(leaf) if leaf is not None else None
             if run is not None and (piece is None or not run.add(piece)):
@@ -122,18 +122,18 @@ class Binder:
         """An instruction that may join a run."""
         if self.isa is None or not generable(leaf.instruction):
             return None
-        touches = {touch.operand: touch for touch in touches_of(leaf)}
-        return Piece(leaf, self._operands(touches.values()), touches)
+        accesses = {access.operand: access for access in accesses_of(leaf)}
+        return Piece(leaf, self._operands(accesses.values()), accesses)
 
-    def _operands(self, touches: Iterable[Touch]) -> dict[str, Operand]:
-        places = self.residence.operands
-        return {t.operand: Operand.of(t, places.get((t.leaf.place, t.operand))) for t in touches}
+    def _operands(self, accesses: Iterable[MemoryAccess]) -> dict[str, Operand]:
+        places = self.elided.operands
+        return {t.operand: Operand.of(t, places.get((t.leaf.place, t.operand))) for t in accesses}
 
     def bind(self, leaf: Leaf) -> Call:
         """The call of one instruction."""
-        touches = touches_of(leaf)
-        operands = self._operands(touches)
-        elsewhere = {t.operand for t in touches if _is_elsewhere(t, operands[t.operand])}
+        accesses = accesses_of(leaf)
+        operands = self._operands(accesses)
+        elsewhere = {t.operand for t in accesses if _is_elsewhere(t, operands[t.operand])}
         if self.isa is not None and leaf.opcode is Opcode.MATMUL and _is_fp32(leaf):
             call = self._product(leaf, operands, self.isa)
             if any(operand.format is not Format.FP32 for operand in call.operands):
@@ -146,12 +146,12 @@ class Binder:
                 found = self._narrow_product(leaf, operands, self.isa)
                 if found is not None:
                     return found
-            if leaf.opcode is Opcode.REDUCE and _apart(touches, operands):
+            if leaf.opcode is Opcode.REDUCE and _apart(accesses, operands):
                 return _reduction(leaf, operands, self.isa)
             if leaf.opcode is Opcode.TRANSFORM:
                 return _transform(leaf, operands, self.isa)
             if leaf.opcode is Opcode.STORE and self._is_copy(leaf, operands):
-                return self._copy(touches[0], operands["src"], self.isa)
+                return self._copy(accesses[0], operands["src"], self.isa)
         return word_call(leaf, operands)
 
     def _narrow_product(
@@ -177,20 +177,20 @@ class Binder:
             (Affine.of(0, (leaf.instruction.get("k_level"), 1)),) if shape.product.numbers else ()
         )
         places = tuple(operands[name] for name in shape.product.operands)
-        return Call(Recipe(shape, isa), places, numbers, packed=panels)
+        return Call(KernelSpec(shape, isa), places, numbers, packed=panels)
 
     def _is_copy(self, leaf: Leaf, operands: dict[str, Operand]) -> bool:
         """Whether a STORE takes from a tensor of a format that runs read and write."""
         target = self.program.tensors[leaf.instruction.get("tensor")]
         return operands["src"].space is Space.TENSOR and target.format is not Format.BF16
 
-    def _copy(self, touch: Touch, source: Operand, isa: VectorIsa) -> Call:
+    def _copy(self, access: MemoryAccess, source: Operand, isa: VectorIsa) -> Call:
         """A STORE that takes from a tensor: one copy, in whatever order of dimensions."""
-        rectangle = Rectangle.of(touch.leaf, touch, self.program.tensors)
+        rectangle = Rectangle.of(access.leaf, access, self.program.tensors)
         strides, format = row_major(rectangle.shape), rectangle.format
         is_word = format.bytes == ELEMENT_BYTES
         run = VectorRun(
-            tuple(n for n, _ in touch.dims),
+            tuple(n for n, _ in access.dims),
             (source.strides,),
             (Output(strides, 0),),
             (Load(0),),
@@ -199,7 +199,7 @@ class Binder:
         target = Operand(
             Space.TENSOR, rectangle.tensor, rectangle.first, None, strides, format.bytes, format
         )
-        return Call(Recipe(run, isa), (source, target))
+        return Call(KernelSpec(run, isa), (source, target))
 
     def _product(self, leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
         shape = gemm_shape(leaf, operands)
@@ -210,7 +210,7 @@ class Binder:
             operands = {**operands, factor: Operand(Space.POOL, 0, constant.at)}
         numbers = (Affine.of(0, (leaf.instruction.get("k_level"), 1)),) if shape.numbers else ()
         return Call(
-            Recipe(shape, isa),
+            KernelSpec(shape, isa),
             tuple(operands[name] for name in shape.operands),
             numbers,
             packed=constant,
@@ -243,9 +243,9 @@ class NotConverted(ProgramError):
     """An instruction that no run took was to convert: its operands have to be copied."""
 
 
-def _is_elsewhere(touch: Touch, operand: Operand) -> bool:
+def _is_elsewhere(access: MemoryAccess, operand: Operand) -> bool:
     """Whether an operand lies in a tensor of another format than the instruction's."""
-    return operand.space is Space.TENSOR and operand.format is not touch.format
+    return operand.space is Space.TENSOR and operand.format is not access.format
 
 
 def gemm_shape(leaf: Leaf, operands: dict[str, Operand]) -> GemmShape:
@@ -275,9 +275,9 @@ def gemm_shape(leaf: Leaf, operands: dict[str, Operand]) -> GemmShape:
     )
 
 
-def _apart(touches: tuple[Touch, ...], operands: dict[str, Operand]) -> bool:
+def _apart(accesses: tuple[MemoryAccess, ...], operands: dict[str, Operand]) -> bool:
     """Whether the two operands of an instruction share no memory."""
-    a, b = touches
+    a, b = accesses
     first, second = operands[a.operand], operands[b.operand]
     if (first.space, first.number) != (second.space, second.number):
         return True
@@ -290,7 +290,7 @@ def _reduction(leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call
     sizes = tuple(get(f"size{d}") for d in range(MAX_RANK))
     fn, accumulate = ReduceFn(get("fn")), bool(get("accumulate"))
     spec = Reduction(fn, sizes, dst.strides, src.strides, accumulate)
-    return Call(Recipe(spec, isa), (dst, src))
+    return Call(KernelSpec(spec, isa), (dst, src))
 
 
 def tile_transform_of(
@@ -316,7 +316,7 @@ def tile_transform_of(
 def _transform(leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
     strides = {name: operand.strides for name, operand in operands.items()}
     spec = tile_transform_of(leaf.instruction, strides)
-    return Call(Recipe(spec, isa), tuple(operands[name] for name in spec.operands))
+    return Call(KernelSpec(spec, isa), tuple(operands[name] for name in spec.operands))
 
 
 def narrow_shape(leaf: Leaf, shape: GemmShape) -> NarrowShape:

@@ -8,11 +8,11 @@ from enum import IntEnum
 from autotune.isa.formats import ELEMENT_BYTES, Format
 from autotune.isa.opcodes import Opcode
 from autotune.targets.native.analysis.affine import NOTHING, Affine
-from autotune.targets.native.analysis.memory_access import Alternation, Touch
+from autotune.targets.native.analysis.memory_access import Alternation, MemoryAccess
 from autotune.targets.native.analysis.rectangle import InPlace
 from autotune.targets.native.binding.narrow_packing import NarrowPacked
 from autotune.targets.native.binding.packing import Packed
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 
 
 class Space(IntEnum):
@@ -39,20 +39,20 @@ class Operand:
     format: Format = Format.FP32
 
     @classmethod
-    def of(cls, touch: Touch, place: InPlace | None) -> Operand:
+    def of(cls, access: MemoryAccess, place: InPlace | None) -> Operand:
         """An instruction's operand: in its tensor if there is a place for it, else where it says."""
         if place is not None:
             found = (place.strides, place.format.bytes, place.format)
             return cls(Space.TENSOR, place.tensor, place.at, None, *found)
-        strides = tuple(stride for _, stride in touch.dims)
+        strides = tuple(stride for _, stride in access.dims)
         return cls(
             Space.SCRATCHPAD,
             0,
-            touch.at,
-            touch.alternation,
+            access.at,
+            access.alternation,
             strides,
-            touch.element_bytes,
-            touch.format,
+            access.element_bytes,
+            access.format,
         )
 
 
@@ -63,7 +63,7 @@ class Call:
     ``packed`` is the constant that operands in the pool mean.
     """
 
-    kernel: Recipe | Opcode
+    kernel: KernelSpec | Opcode
     operands: tuple[Operand, ...]
     numbers: tuple[Affine, ...] = ()
     row: tuple[int | float, ...] = ()

@@ -15,9 +15,9 @@ import numpy as np
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
 from autotune.targets.native.analysis.affine import Affine
-from autotune.targets.native.analysis.copy_elision import Residence
+from autotune.targets.native.analysis.copy_elision import ElidedCopies
 from autotune.targets.native.analysis.coverage import common, covers
-from autotune.targets.native.analysis.memory_access import Touch, touches_of
+from autotune.targets.native.analysis.memory_access import MemoryAccess, accesses_of
 from autotune.targets.native.analysis.rectangle import Rectangle
 from autotune.targets.native.analysis.tree import Body, Leaf, Node, leaves
 from autotune.targets.native.binding.call import Call, Space
@@ -43,7 +43,7 @@ class Pieces:
 
 
 def pieces_of(
-    program: Program, nodes: tuple[Node, ...], calls: Mapping[int, Call], places: Residence
+    program: Program, nodes: tuple[Node, ...], calls: Mapping[int, Call], places: ElidedCopies
 ) -> Pieces | None:
     """None where the stream is one piece, or nothing is proven."""
     begin, found = _segments(nodes)
@@ -96,44 +96,44 @@ def _segments(nodes: tuple[Node, ...]) -> tuple[list[Leaf], list[tuple[Node, ...
 
 @dataclass(frozen=True, slots=True)
 class _Scratch:
-    """What a stream still touches in the scratchpad, with operands where they live."""
+    """What a stream still accesses in the scratchpad, with operands where they live."""
 
-    touches: tuple[Touch, ...]
+    accesses: tuple[MemoryAccess, ...]
 
     @classmethod
-    def of(cls, nodes: tuple[Node, ...], places: Residence) -> _Scratch:
+    def of(cls, nodes: tuple[Node, ...], places: ElidedCopies) -> _Scratch:
         return cls(
             tuple(
-                touch
+                access
                 for leaf in leaves(nodes)
                 if leaf.place not in places.dropped
-                for touch in touches_of(leaf)
-                if (leaf.place, touch.operand) not in places.operands
+                for access in accesses_of(leaf)
+                if (leaf.place, access.operand) not in places.operands
             )
         )
 
     def constant(self, begin: list[Leaf]) -> tuple[Leaf, ...]:
         """Those of the first instructions whose result is never overwritten, and who read nothing but
         what others of them have made."""
-        found: list[Touch] = []
+        found: list[MemoryAccess] = []
         for leaf in begin:
-            own = [t for t in self.touches if t.leaf is leaf]
+            own = [t for t in self.accesses if t.leaf is leaf]
             made = [t for t in own if t.written]
             reads = [t for t in own if t.reads or t.begins is not None]
             ready = all(any(covers(writer, (), read) for writer in found) for read in reads)
             if ready and len(made) == 1 and self._alone(made[0]):
                 found.append(made[0])
-        return tuple(touch.leaf for touch in found)
+        return tuple(access.leaf for access in found)
 
-    def _alone(self, made: Touch) -> bool:
-        others = [t for t in self.touches if t.written and t.leaf is not made.leaf]
+    def _alone(self, made: MemoryAccess) -> bool:
+        others = [t for t in self.accesses if t.written and t.leaf is not made.leaf]
         return not any(t.meets(made.low, made.high) for t in others)
 
     def stays(self, first: tuple[Leaf, ...], inside: tuple[Leaf, ...], depth: int) -> bool:
         """Whether a piece, of which ``depth`` loops are around each run of it, reads only what it has
         written itself, or what the ``first`` instructions have."""
-        own = [t for t in self.touches if t.leaf in inside]
-        before = [t for t in self.touches if t.leaf in first]
+        own = [t for t in self.accesses if t.leaf in inside]
+        before = [t for t in self.accesses if t.leaf in first]
         return all(
             _begins_itself(read, depth)
             or any(covers(writer, (), read) for writer in before)
@@ -143,12 +143,12 @@ class _Scratch:
         )
 
 
-def _begins_itself(touch: Touch, depth: int) -> bool:
+def _begins_itself(access: MemoryAccess, depth: int) -> bool:
     """Whether what it reads is what it has written in earlier trips of an inner loop."""
-    return touch.begins is not None and touch.begins >= depth and not touch.keeps
+    return access.begins is not None and access.begins >= depth and not access.keeps
 
 
-def _covers_in_piece(writer: Touch, read: Touch, depth: int) -> bool:
+def _covers_in_piece(writer: MemoryAccess, read: MemoryAccess, depth: int) -> bool:
     """Whether a reader gets in every run of a piece what a writer, or a later one, left there."""
     if not writer.written or writer.leaf.place >= read.leaf.place:
         return False
@@ -193,7 +193,7 @@ class _Proof:
         found: dict[int, list[Rectangle]] = {}
         for leaf in piece:
             if leaf.opcode is Opcode.STORE:
-                one = Rectangle.of(leaf, touches_of(leaf)[0], self.program.tensors)
+                one = Rectangle.of(leaf, accesses_of(leaf)[0], self.program.tensors)
                 found.setdefault(one.tensor, []).append(one)
         return found
 

@@ -14,15 +14,15 @@ from math import prod
 
 from autotune.isa.program import Program
 from autotune.targets.native.analysis.affine import Affine
-from autotune.targets.native.analysis.copy_elision import Residence
-from autotune.targets.native.analysis.memory_access import touches_of
+from autotune.targets.native.analysis.copy_elision import ElidedCopies
+from autotune.targets.native.analysis.memory_access import accesses_of
 from autotune.targets.native.analysis.rectangle import Rectangle
 from autotune.targets.native.analysis.tree import Leaf
 from autotune.targets.native.binding.call import Call, Operand, Space
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.panels import panel_width
 from autotune.targets.native.codegen.gemm.shape import GemmShape, VectorAxis, vector_axis
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 
 LEAST_ROWS = 96
 """Rows that pass by a factor for it to be packed: a copy takes as long as some eight rows (Zen 4)."""
@@ -68,7 +68,7 @@ def with_panels(
     program: Program,
     order: Sequence[Leaf],
     calls: Mapping[int, Call],
-    places: Residence,
+    places: ElidedCopies,
 ) -> Panels:
     """The calls of a stream, with a factor packed once where several runs of products read it."""
     found, end = dict(calls), program.scratchpad_elements
@@ -77,7 +77,7 @@ def with_panels(
         leaf = leaves[load]
         if not leaf.path and len(program.streams) > 1:
             continue  # parts of a stream would have to share it
-        rectangle = Rectangle.of(leaf, touches_of(leaf)[0], program.tensors)
+        rectangle = Rectangle.of(leaf, accesses_of(leaf)[0], program.tensors)
         readers = [
             reader
             for place, name in operands
@@ -95,7 +95,7 @@ def with_panels(
 def _reader(load: Leaf, leaf: Leaf, name: str, calls: Mapping[int, Call]) -> _Reader | None:
     """The product at ``leaf``, if it has the LOAD's tensor in lanes."""
     call = calls.get(leaf.place)
-    if call is None or not isinstance(call.kernel, Recipe):
+    if call is None or not isinstance(call.kernel, KernelSpec):
         return None
     shape = call.kernel.constants
     if not isinstance(shape, GemmShape) or shape.panel is not None:
@@ -127,15 +127,15 @@ def _pack(
     """Put the copy at the LOAD's place and have the readers take their panels from ``begin`` on."""
     most = max(readers, key=lambda reader: reader.rows)
     kernel = calls[most.place].kernel
-    assert isinstance(kernel, Recipe), "readers are generated"
+    assert isinstance(kernel, KernelSpec), "readers are generated"
     isa, (lanes, *depths) = kernel.isa, most.axes
     copy = PanelCopy(lanes, tuple(depths), panel_width(most.shape, isa))
     panels = Operand(Space.SCRATCHPAD, at=Affine(begin))
     source = Operand(Space.TENSOR, rectangle.tensor, rectangle.first)
-    calls[rectangle.leaf.place] = Call(Recipe(copy, isa), (source, panels))
+    calls[rectangle.leaf.place] = Call(KernelSpec(copy, isa), (source, panels))
     for reader in readers:
         shape, call = replace(reader.shape, panel=copy.width), calls[reader.place]
         operands = list(call.operands)
         operands[shape.operands.index(reader.name)] = panels
-        calls[reader.place] = replace(call, kernel=Recipe(shape, isa), operands=tuple(operands))
+        calls[reader.place] = replace(call, kernel=KernelSpec(shape, isa), operands=tuple(operands))
     return copy

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from autotune.isa.program import Program
 from autotune.targets.native.analysis.affine import Affine
-from autotune.targets.native.analysis.copy_elision import Residence
+from autotune.targets.native.analysis.copy_elision import ElidedCopies
 from autotune.targets.native.analysis.tree import Block, Body, Node, leaves
 from autotune.targets.native.binding.call import Call, Operand
 from autotune.targets.native.binding.independent_regions import Pieces, outermost, pieces_of
@@ -36,7 +36,7 @@ class Part:
     before: Part | None = None
 
 
-def parts_of(program: Program, stream: Part, places: Residence) -> tuple[Part, ...]:
+def parts_of(program: Program, stream: Part, places: ElidedCopies) -> tuple[Part, ...]:
     """The stream, whose operands live at ``places``, as independent parts that compute the same;
     itself alone where it cannot be cut."""
     pieces = pieces_of(program, stream.nodes, stream.calls, places)

@@ -9,12 +9,12 @@ from math import prod
 from autotune.isa.formats import Format
 from autotune.isa.functions import When
 from autotune.targets.native.analysis.copy_elision import Moved, Reads
-from autotune.targets.native.analysis.memory_access import Touch, touches_of
+from autotune.targets.native.analysis.memory_access import MemoryAccess, accesses_of
 from autotune.targets.native.analysis.tree import Leaf
 from autotune.targets.native.binding.call import Call, Operand, Space
 from autotune.targets.native.binding.vector_runs import RunWriter
 from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.codegen.tile_runs.tile_run import TileRun
 from autotune.targets.native.codegen.vector.run_weight import has_polynomial
 from autotune.targets.native.codegen.vector.vector_run import Load, VectorRun
@@ -27,7 +27,7 @@ Sizes = tuple[tuple[int, int], ...]
 
 def with_run(product: Call, leaf: Leaf, run: RunWriter, behind: Call, reads: Reads) -> Call | None:
     """The call of a product, at ``leaf``, and of the run that comes next; None where they stay apart."""
-    if not isinstance(product.kernel, Recipe) or not isinstance(behind.kernel, Recipe):
+    if not isinstance(product.kernel, KernelSpec) or not isinstance(behind.kernel, KernelSpec):
         return None
     narrow, body = product.kernel.constants, behind.kernel.constants
     if not isinstance(narrow, NarrowShape) or not isinstance(body, VectorRun):
@@ -45,7 +45,7 @@ def with_run(product: Call, leaf: Leaf, run: RunWriter, behind: Call, reads: Rea
         return None
     others = [operand for i, operand in enumerate(behind.operands) if i != sums]
     operands = [x for x in product.operands if x is not place]
-    recipe = Recipe(TileRun(narrow, spread, sums), product.kernel.isa)
+    recipe = KernelSpec(TileRun(narrow, spread, sums), product.kernel.isa)
     return Call(recipe, (*operands, *others), packed=product.packed)
 
 
@@ -62,7 +62,7 @@ def _sums(place: Operand, run: VectorRun, operands: Sequence[Operand]) -> int | 
 
 def _is_read(leaf: Leaf, run: RunWriter, reads: Reads) -> bool:
     """Whether anyone but the run may read the product's sums."""
-    (written,) = (touch for touch in touches_of(leaf) if touch.written)
+    (written,) = (touch for touch in accesses_of(leaf) if touch.written)
     moved = Moved.of((leaf,))
     readers = (t for t in reads.reading if t.leaf.place not in run.places)
     return any(reads.gets(reader, written, moved) for reader in readers)
@@ -70,7 +70,7 @@ def _is_read(leaf: Leaf, run: RunWriter, reads: Reads) -> bool:
 
 def _apart(leaf: Leaf, product: Call, run: RunWriter) -> bool:
     """Whether the run neither stores to what the product reads, nor reads where its sums would be."""
-    touches = {touch.operand: touch for touch in touches_of(leaf)}
+    touches = {touch.operand: touch for touch in accesses_of(leaf)}
     read = [t for name, t in touches.items() if name != "c"]
     for operand, touch in run.results.items():
         if operand.space is Space.SCRATCHPAD and any(_meet(touch, t) for t in read):
@@ -84,7 +84,7 @@ def _apart(leaf: Leaf, product: Call, run: RunWriter) -> bool:
     return all(t.format is Format.INT32 or not _meet(t, sums) for t in inputs)
 
 
-def _meet(touch: Touch, other: Touch) -> bool:
+def _meet(touch: MemoryAccess, other: MemoryAccess) -> bool:
     return touch.meets(other.low, other.high)
 
 

@@ -15,10 +15,10 @@ from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Role
 from autotune.targets.native.analysis.copy_elision import Moved, Reads
-from autotune.targets.native.analysis.memory_access import Touch
+from autotune.targets.native.analysis.memory_access import MemoryAccess
 from autotune.targets.native.analysis.tree import Leaf
 from autotune.targets.native.binding.call import Call, Operand, Space
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.codegen.rows.row_run import LONGEST_ROW, Reduce, RowNode, RowRun
 from autotune.targets.native.codegen.vector.vector_run import (
     Binary,
@@ -62,12 +62,12 @@ def generable(instruction: Instruction) -> bool:
             return instruction.opcode in JOINING
 
 
-def convertible(touch: Touch, role: Role) -> bool:
+def convertible(access: MemoryAccess, role: Role) -> bool:
     """Whether a kernel reads or writes fp32 or what its tensor of that role has instead: runs do, and
     products take constants as they are packed."""
-    leaf = touch.leaf
+    leaf = access.leaf
     if leaf.opcode is Opcode.MATMUL:
-        return touch.operand in ("a", "b") and role is Role.CONSTANT
+        return access.operand in ("a", "b") and role is Role.CONSTANT
     return leaf.opcode in ELEMENTWISE and generable(leaf.instruction)
 
 
@@ -80,15 +80,15 @@ def _is_plain(instruction: Instruction) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """An element-wise instruction and its operands by name, with the touches they are of."""
+    """An element-wise instruction and its operands by name, with the accesses they are of."""
 
     leaf: Leaf
     operands: Mapping[str, Operand]
-    touches: Mapping[str, Touch]
+    accesses: Mapping[str, MemoryAccess]
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Of the rectangle."""
+        """Extents of the rectangle."""
         return tuple(self.leaf.instruction.get(f"size{d}") for d in range(MAX_RANK))
 
     def operand(self, name: str) -> Operand:
@@ -131,9 +131,9 @@ class RunWriter:
     isa: VectorIsa
     _axis: int | None = None
     _nodes: list[RowNode] = field(default_factory=list)
-    _inputs: dict[Operand, Touch] = field(default_factory=dict)
+    _inputs: dict[Operand, MemoryAccess] = field(default_factory=dict)
     _windows: list[Operand] = field(default_factory=list)
-    _outputs: dict[Operand, Touch] = field(default_factory=dict)
+    _outputs: dict[Operand, MemoryAccess] = field(default_factory=dict)
     _values: dict[Operand, int] = field(default_factory=dict)
     _leaves: list[Leaf] = field(default_factory=list)
 
@@ -148,19 +148,19 @@ class RunWriter:
             return False  # code of rows knows fp32 alone
         if piece.sizes != self.sizes and piece.sizes != self._one_a_row:
             return False
-        target, touch = piece.operand("dst"), piece.touches["dst"]
-        reads = [(piece.operand(x), piece.touches[x]) for x in _reads(piece)]
+        target, access = piece.operand("dst"), piece.accesses["dst"]
+        reads = [(piece.operand(x), piece.accesses[x]) for x in _reads(piece)]
         if any(_interfere(read, t, self._outputs) for read, t in reads):
             return False
         if any(self._rewritten(read) for read, _ in reads):
             return False
         loaded = dict(self._inputs) | {read: t for read, t in reads if read not in self._values}
-        if _interfere(target, touch, loaded) or _interfere(target, touch, self._outputs):
+        if _interfere(target, access, loaded) or _interfere(target, access, self._outputs):
             return False
         for read, t in reads:
             self._load(read, t)
         self._values[target] = self._compute(piece)
-        self._outputs[target] = touch
+        self._outputs[target] = access
         self._leaves.append(piece.leaf)
         self._axis = axis if self._axis is None else self._axis
         return True
@@ -190,12 +190,12 @@ class RunWriter:
         return frozenset(leaf.place for leaf in self._leaves)
 
     @property
-    def arguments(self) -> Mapping[Operand, Touch]:
+    def arguments(self) -> Mapping[Operand, MemoryAccess]:
         """What it reads."""
         return self._inputs
 
     @property
-    def results(self) -> Mapping[Operand, Touch]:
+    def results(self) -> Mapping[Operand, MemoryAccess]:
         """What its instructions write, whether anyone reads that or not."""
         return self._outputs
 
@@ -223,11 +223,11 @@ class RunWriter:
             if all(format is Format.FP32 for format in formats):
                 formats = ()
             run = VectorRun(self.sizes, inputs, results, body, formats)
-            return Call(Recipe(run, self.isa), operands)
+            return Call(KernelSpec(run, self.isa), operands)
         row_run = RowRun(self.sizes, self._axis, inputs, results, tuple(self._nodes))
-        return Call(Recipe(row_run, self.isa), operands)
+        return Call(KernelSpec(row_run, self.isa), operands)
 
-    def _is_read(self, output: Operand, touch: Touch, reads: Reads) -> bool:
+    def _is_read(self, output: Operand, access: MemoryAccess, reads: Reads) -> bool:
         """Whether anyone may read a result behind the run: what is not in the scratchpad is."""
         if output.space is not Space.SCRATCHPAD:
             return True
@@ -235,14 +235,14 @@ class RunWriter:
         readers = [t for t in reads.reading if t.leaf.place not in mine]
         readers += [t for o, t in self._inputs.items() if o.space is Space.SCRATCHPAD]
         moved = Moved.of(self._leaves)
-        return any(reads.gets(reader, touch, moved) for reader in readers)
+        return any(reads.gets(reader, access, moved) for reader in readers)
 
-    def _load(self, operand: Operand, touch: Touch) -> None:
+    def _load(self, operand: Operand, access: MemoryAccess) -> None:
         if operand in self._values:
             return
         window, offset = self._window(operand)
         self._values[operand] = self._node(Load(self._windows.index(window), offset))
-        self._inputs[operand] = touch
+        self._inputs[operand] = access
 
     def _window(self, operand: Operand) -> tuple[Operand, int]:
         """The input of the kernel that an operand is a constant distance from, and the distance."""
@@ -306,13 +306,15 @@ def _same_place(operand: Operand, other: Operand) -> bool:
     return same and replace(other, format=operand.format) == operand
 
 
-def _interfere(operand: Operand, touch: Touch, others: Mapping[Operand, Touch]) -> bool:
+def _interfere(
+    operand: Operand, access: MemoryAccess, others: Mapping[Operand, MemoryAccess]
+) -> bool:
     """Whether an operand may share memory with another one that is not it, element for element."""
     for other, its in others.items():
         if other.space is not operand.space or _same_place(operand, other):
             continue
         if operand.space is Space.SCRATCHPAD:
-            if touch.meets(its.low, its.high):
+            if access.meets(its.low, its.high):
                 return True
         elif other.number == operand.number:
             return True

@@ -30,7 +30,7 @@ Constants = (
 
 
 @dataclass(frozen=True)
-class Recipe:
+class KernelSpec:
     """The constants of one of the generators, and the instruction set to write for."""
 
     constants: Constants
@@ -78,8 +78,8 @@ class Recipe:
 
 @cache
 def generators_version() -> str:
-    """Of all that decides what is written for given constants: a hash of the generators' sources,
-    so that code of other generators is never taken, whoever forgot to raise a number."""
+    """Return a hash of the generators' sources, so that code of other generators is never taken. Nobody has
+    to raise a number."""
     tables = [Path(str(module.__file__)) for module in TABLES]
     sources = [*sorted(Path(__file__).parent.rglob("*.py")), *tables]
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()

@@ -15,8 +15,8 @@ from autotune.isa.functions import FAR, NEAR, Transform, UnaryFn
 from autotune.targets.native.codegen.maths.maths import unary
 from autotune.targets.native.codegen.writing.ir import FunctionWriter
 from autotune.targets.native.codegen.writing.lane_access import load_lanes, store_lanes
-from autotune.targets.native.codegen.writing.lanes import Lanes
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 Line = tuple[str, ...]
@@ -50,7 +50,7 @@ class TileTransform:
         return ("src", "dst", *("bias",) * self.biased, *("r",) * self.adds)
 
     def strides(self, operand: str) -> Strides:
-        """Of one operand."""
+        """Strides of one operand."""
         return (0, 0, 0, 0, 1) if operand == "bias" else getattr(self, operand)
 
 
@@ -58,7 +58,7 @@ def tile_transform(spec: TileTransform, isa: VectorIsa) -> MicroKernel:
     """The kernel of a transform."""
     writer = FunctionWriter(len(spec.operands))
     pointers = dict(zip(spec.operands, writer.pointers, strict=True))
-    code = _TileCode(spec, writer, isa, Lanes(writer, isa))
+    code = _TileCode(spec, writer, isa, VectorBuilder(writer, isa))
     code.loop(
         spec.tiles[0],
         2,
@@ -78,7 +78,7 @@ class _TileCode:
     spec: TileTransform
     writer: FunctionWriter
     isa: VectorIsa
-    lanes: Lanes
+    lanes: VectorBuilder
 
     def loop(
         self, trips: int, dim: int, step: int, places: Places, body: Callable[[Places], None]
@@ -141,7 +141,7 @@ class _TileCode:
         store_lanes(self.writer, self.isa, value, place, count, channel)
 
 
-def _f4_input_line(v: Lanes, x: Line) -> Line:
+def _f4_input_line(v: VectorBuilder, x: Line) -> Line:
     """Bᵀ x."""
     x0, x1, x2, x3, x4, x5 = x
     near2, far2 = v.constant(-(NEAR**2)), v.constant(-(FAR**2))
@@ -158,7 +158,7 @@ def _f4_input_line(v: Lanes, x: Line) -> Line:
     )
 
 
-def _f4_output_line(v: Lanes, x: Line) -> Line:
+def _f4_output_line(v: VectorBuilder, x: Line) -> Line:
     """Aᵀ x."""
     x0, x1, x2, x3, x4, x5 = x
     near, tilt, far, steep = v.add(x1, x2), v.sub(x1, x2), v.add(x3, x4), v.sub(x3, x4)
@@ -170,19 +170,19 @@ def _f4_output_line(v: Lanes, x: Line) -> Line:
     )
 
 
-def _f2_input_line(v: Lanes, x: Line) -> Line:
+def _f2_input_line(v: VectorBuilder, x: Line) -> Line:
     """Bᵀ x."""
     x0, x1, x2, x3 = x
     return v.sub(x0, x2), v.add(x1, x2), v.sub(x2, x1), v.sub(x1, x3)
 
 
-def _f2_output_line(v: Lanes, x: Line) -> Line:
+def _f2_output_line(v: VectorBuilder, x: Line) -> Line:
     """Aᵀ x."""
     x0, x1, x2, x3 = x
     return v.add(x0, v.add(x1, x2)), v.sub(v.sub(x1, x2), x3)
 
 
-_LINES: dict[Transform, Callable[[Lanes, Line], Line]] = {
+_LINES: dict[Transform, Callable[[VectorBuilder, Line], Line]] = {
     Transform.F4_INPUT: _f4_input_line,
     Transform.F4_OUTPUT: _f4_output_line,
     Transform.F2_INPUT: _f2_input_line,

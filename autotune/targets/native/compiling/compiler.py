@@ -1,6 +1,6 @@
 """The compiler: micro-kernels to addresses of native functions, by way of a cache on disk.
 
-Recipe → IR → object code (``object_code``, in several threads) → ``object_cache`` → linked into memory here.
+KernelSpec → IR → object code (``object_code``, in several threads) → ``object_cache`` → linked into memory here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LoadedCode:
 
     @property
     def addresses(self) -> list[int]:
-        """Of each micro-kernel's function, in the order they were given."""
+        """Addresses of the micro-kernels' functions, in the order they were given."""
         return [function.address for function in self.functions]
 
 
@@ -195,7 +195,7 @@ def generates_alone() -> bool:
 
 
 def _versions() -> str:
-    """Of llvmlite and of the LLVM in it."""
+    """Return the versions of llvmlite and of its LLVM."""
     import llvmlite
     import llvmlite.binding as llvm
 

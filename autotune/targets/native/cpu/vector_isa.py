@@ -30,7 +30,7 @@ class VectorIsa:
 
     @property
     def bytes(self) -> int:
-        """Of one vector register."""
+        """Bytes of one vector register."""
         return 4 * self.lanes
 
     @property

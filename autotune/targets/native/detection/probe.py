@@ -130,7 +130,7 @@ def probed(compiler: Compiler, threads: int, stream_bytes: int) -> Figures:
 
 
 def _seconds_per_trip(pool: ThreadPool, address: int, room: npt.NDArray[np.float32]) -> float:
-    """Of a kernel of one operand."""
+    """Measure a kernel of one operand."""
 
     def plan(trips: int) -> Plan:
         return kernel_plan(pool, address, [[(1, 0, 0, 0, 0, 0)]], trips, room)
@@ -185,7 +185,7 @@ def kernel_plan(
 
 
 def nanoseconds(plan: Plan, pointers: npt.NDArray[np.int64]) -> int:
-    """Of one run."""
+    """Return the nanoseconds of one run."""
     spent = np.zeros(1, np.int64)
     plan.run(pointers, None, spent)
     return max(1, int(spent[0]))

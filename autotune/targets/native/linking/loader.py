@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
-from autotune.targets.native.analysis.copy_elision import Reads, Residence, residence
+from autotune.targets.native.analysis.copy_elision import ElidedCopies, Reads, elide_copies
 from autotune.targets.native.analysis.tree import Leaf, Node, leaves, tree_of
 from autotune.targets.native.binding.binding import Binder, NotConverted
 from autotune.targets.native.binding.call import Call, Operand, Space
@@ -20,7 +20,7 @@ from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.binding.panels import with_panels
 from autotune.targets.native.binding.tasks import Part, parts_of, shared
 from autotune.targets.native.binding.vector_runs import convertible
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.compiling.memory import Floats
 from autotune.targets.native.cpu.vector_isa import VectorIsa
@@ -83,22 +83,22 @@ def bind(program: Program, isa: VectorIsa | None) -> Bound:
 
 def _called(
     program: Program, nodes: tuple[Node, ...], order: tuple[Leaf, ...], isa: VectorIsa | None
-) -> tuple[Residence, dict[int, Call]]:
+) -> tuple[ElidedCopies, dict[int, Call]]:
     """Where a stream's operands live, and its calls; transfers that convert are left out if possible."""
     if isa is not None:
-        found = residence(program, order, convertible)
+        found = elide_copies(program, order, convertible)
         try:
             return found, Binder(program, found, isa, Reads.of(found, order)).calls(nodes)
         except NotConverted:
             pass
-    found = residence(program, order)
+    found = elide_copies(program, order)
     return found, Binder(program, found, isa, Reads.of(found, order)).calls(nodes)
 
 
 def linkable(bound: Bound, timed: bool = False) -> Linkable:
     """The program with all decided but addresses; ``timed`` puts a clock behind every call."""
     calls = bound.calls
-    decoded = [call for call in calls if not isinstance(call.kernel, Recipe)]
+    decoded = [call for call in calls if not isinstance(call.kernel, KernelSpec)]
     word_of = {id(call): number for number, call in enumerate(decoded)}
     kernels = {_name(call.kernel): call.kernel for call in calls}
     number_of = {name: number for number, name in enumerate(kernels)}
@@ -142,9 +142,9 @@ def linkable(bound: Bound, timed: bool = False) -> Linkable:
     )
 
 
-def _name(kernel: Recipe | Opcode) -> str | Opcode:
+def _name(kernel: KernelSpec | Opcode) -> str | Opcode:
     """What tells a kernel from others: 0.0 equals -0.0, but not in code."""
-    return kernel.digest if isinstance(kernel, Recipe) else kernel
+    return kernel.digest if isinstance(kernel, KernelSpec) else kernel
 
 
 def link(

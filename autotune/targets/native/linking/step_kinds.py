@@ -10,7 +10,7 @@ from autotune.targets.native.binding.call import Call
 from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.shape import GemmShape
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.codegen.rows.reduction import Reduction
 from autotune.targets.native.codegen.rows.row_run import RowRun
 from autotune.targets.native.codegen.tile_runs.tile_run import TileRun
@@ -42,8 +42,8 @@ def kind_of(call: Call) -> StepKind:
     return _generated(call.kernel)
 
 
-def _generated(recipe: Recipe) -> StepKind:
-    constants = recipe.constants
+def _generated(kernel: KernelSpec) -> StepKind:
+    constants = kernel.constants
     match constants:
         case GemmShape() | NarrowShape() | TileRun():
             return StepKind.PRODUCT

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from autotune.targets.native.codegen.gemm.loops import loops_of
 from autotune.targets.native.codegen.gemm.shape import GemmShape
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.linking.loader import Bound
 from autotune.targets.native.linking.step_kinds import StepKind
 
@@ -28,7 +28,7 @@ class ProgramProfile:
 
 
 def program_profile(bound: Bound, samples: Sequence[Mapping[StepKind, int]]) -> ProgramProfile:
-    """Of a bound program and what its calls took in some runs, by kind. Of each kind the least
+    """Profile a bound program by the time that its calls took in some runs. The least time of a kind
     counts: other work of the machine only adds."""
     least = {kind: min(one.get(kind, 0) for one in samples) for kind in samples[0]}
     total = sum(least.values())
@@ -45,7 +45,7 @@ def program_profile(bound: Bound, samples: Sequence[Mapping[StepKind, int]]) -> 
 def _products(bound: Bound) -> Iterable[tuple[GemmShape, int]]:
     """Shapes of the products, and lanes of a vector."""
     for call in bound.calls:
-        if isinstance(call.kernel, Recipe) and isinstance(call.kernel.constants, GemmShape):
+        if isinstance(call.kernel, KernelSpec) and isinstance(call.kernel.constants, GemmShape):
             yield call.kernel.constants, call.kernel.isa.lanes
 
 

@@ -42,7 +42,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class AliasedSlice:
     """A tensor that lies in the tensor ``owner`` from element ``first`` on, with the strides of its
     ``shape``."""
 
@@ -63,7 +63,7 @@ class Network:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     shapes: Mapping[str, tuple[int, ...]]
-    windows: Mapping[str, Window] = field(default_factory=dict)
+    windows: Mapping[str, AliasedSlice] = field(default_factory=dict)
     formats: Mapping[str, Format] = field(default_factory=dict)
 
     def format(self, name: str) -> Format:

@@ -21,7 +21,7 @@ from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.shape import GemmShape
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, VectorIsa
 from autotune.targets.native.linking.loader import bind
@@ -59,7 +59,7 @@ def program_of(graph: Graph, rows: int, order: tuple[int, ...] = (1, 0, 2)) -> P
 
 def kernels(program: Program, isa: VectorIsa = AVX2) -> list[object]:
     found = bind(program, isa).calls
-    return [call.kernel.constants for call in found if isinstance(call.kernel, Recipe)]
+    return [call.kernel.constants for call in found if isinstance(call.kernel, KernelSpec)]
 
 
 @pytest.mark.parametrize("isa", [AVX2, AVX512], ids=lambda isa: isa.name)

@@ -17,7 +17,7 @@ from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind
 from autotune.operators.winograd import transformed_weight
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.targets.native.analysis.copy_elision import Reads, Residence, residence
+from autotune.targets.native.analysis.copy_elision import ElidedCopies, Reads, elide_copies
 from autotune.targets.native.analysis.tree import leaves, tree_of
 from autotune.targets.native.binding.binding import Binder
 from autotune.targets.native.binding.tasks import PARTS, Part, parts_of, shared
@@ -45,13 +45,13 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
     return Compiler(cache_dir=tmp_path_factory.mktemp("objects"))
 
 
-def whole(program: Program) -> list[tuple[Part, Residence]]:
+def whole(program: Program) -> list[tuple[Part, ElidedCopies]]:
     """Every stream as it is, and where its operands live."""
     found = []
     for stream in program.streams:
         nodes = tree_of(stream)
         order = tuple(leaves(nodes))
-        places = residence(program, order)
+        places = elide_copies(program, order)
         binder = Binder(program, places, host_isa(), Reads.of(places, order))
         found.append((Part(nodes, binder.calls(nodes)), places))
     return found

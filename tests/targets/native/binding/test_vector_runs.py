@@ -12,7 +12,7 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role
 from autotune.targets.native.binding.binding import FAR_BYTES
 from autotune.targets.native.binding.call import Call, Space
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available
 from autotune.targets.native.cpu.vector_isa import AVX2
@@ -60,7 +60,7 @@ def between(*work: Instruction, stored: int = OUT) -> Program:
 
 def generated(given: Program) -> list[Call]:
     calls = bind(given, AVX2).parts[0].calls
-    return [call for call in calls.values() if isinstance(call.kernel, Recipe)]
+    return [call for call in calls.values() if isinstance(call.kernel, KernelSpec)]
 
 
 def taps() -> list[Instruction]:
@@ -149,7 +149,7 @@ def test_a_result_larger_than_caches_is_streamed() -> None:
         work = make(Opcode.UNARY, fn=UnaryFn.AFFINE, size4=64, **places)
         given = program(load(0, 0, 100), work, store(1, OUT, 64), tensors=tensors)
         (call,) = generated(given)
-        assert isinstance(call.kernel, Recipe)
+        assert isinstance(call.kernel, KernelSpec)
         return "!nontemporal" in call.kernel.written().ir
 
     assert streamed(FAR_BYTES // 4)
@@ -210,7 +210,7 @@ def test_functions_without_generated_code_run_compiled_between_those_with(
     )
     calls = bind(given, AVX2).parts[0].calls
     kinds = [call.kernel for _, call in sorted(calls.items()) if call.kernel not in MOVES]
-    assert [isinstance(kernel, Recipe) for kernel in kinds] == [False, True, False, False, True]
+    assert [isinstance(kernel, KernelSpec) for kernel in kinds] == [False, True, False, False, True]
     values = {"x": np.random.default_rng(4).uniform(0.5, 2, WORDS).astype(np.float32)}
     (found,) = executed(given, values, compiler).values()
     (wanted,) = executed(given, values, None).values()

@@ -69,5 +69,5 @@ def test_every_generator_has_a_golden_text() -> None:
 def test_a_generator_writes_its_golden_text(
     constants: kernel_spec.Constants, isa: VectorIsa, golden: Golden
 ) -> None:
-    kernel = kernel_spec.Recipe(constants, isa).written()
+    kernel = kernel_spec.KernelSpec(constants, isa).written()
     golden(f"{type(constants).__name__}.{isa.name}.ll", kernel.ir)

@@ -22,7 +22,7 @@ from autotune.disk.cache import DiskCache
 from autotune.errors import InputError, ProgramError
 from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen import kernel_spec
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.codegen.vector.vector_run import Load, Output, Unary, VectorRun
 from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
@@ -394,29 +394,29 @@ def test_code_is_found_by_its_recipe_and_no_text_is_written_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = VectorRun((64,), ((1,),), (Output((1,), 1),), (Load(0), Unary(UnaryFn.RELU, 0)))
-    Compiler(cache_dir=folder).load([Recipe(run, host_isa())])
+    Compiler(cache_dir=folder).load([KernelSpec(run, host_isa())])
 
-    def written(recipe: Recipe) -> MicroKernel:
-        raise AssertionError(f"{recipe} is written though its code is there")
+    def written(kernel: KernelSpec) -> MicroKernel:
+        raise AssertionError(f"{kernel} is written though its code is there")
 
-    monkeypatch.setattr(Recipe, "written", written)
+    monkeypatch.setattr(KernelSpec, "written", written)
     second = Compiler(cache_dir=folder)
-    assert second.load([Recipe(run, host_isa())]).addresses
+    assert second.load([KernelSpec(run, host_isa())]).addresses
     assert second.compiled == 0
 
 
-def test_recipes_that_differ_in_a_constant_a_set_or_a_generator_have_code_of_their_own(
+def test_specs_that_differ_in_a_constant_a_set_or_a_generator_have_code_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clips = [Unary(UnaryFn.CLIP, 0, low, 6.0) for low in (0.0, -0.0, 1.0)]
     runs = [VectorRun((64,), ((1,),), (Output((1,), 1),), (Load(0), clip)) for clip in clips]
-    recipes = [Recipe(run, isa) for run in runs for isa in (AVX2, SSE2)]
-    digests = {recipe.digest for recipe in recipes}
-    assert len(digests) == len(recipes)
+    kernels = [KernelSpec(run, isa) for run in runs for isa in (AVX2, SSE2)]
+    digests = {kernel.digest for kernel in kernels}
+    assert len(digests) == len(kernels)
     monkeypatch.setattr(
         "autotune.targets.native.codegen.kernel_spec.generators_version", lambda: "next"
     )
-    assert Recipe(runs[0], AVX2).digest not in digests
+    assert KernelSpec(runs[0], AVX2).digest not in digests
 
 
 def test_generators_take_constants_only_from_what_the_digest_is_over() -> None:

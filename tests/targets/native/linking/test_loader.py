@@ -11,7 +11,7 @@ from autotune.graph.evaluation import evaluate
 from autotune.isa.functions import BinaryFn, UnaryFn
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role
-from autotune.targets.native.analysis.copy_elision import Residence, residence
+from autotune.targets.native.analysis.copy_elision import ElidedCopies, elide_copies
 from autotune.targets.native.analysis.tree import leaves, tree_of
 from autotune.targets.native.binding.binding import Binder
 from autotune.targets.native.binding.tasks import Part
@@ -37,7 +37,7 @@ def copying(program: Program) -> Bound:
     streams = []
     for stream in program.streams:
         nodes = tree_of(stream)
-        binder = Binder(program, Residence(), None)
+        binder = Binder(program, ElidedCopies(), None)
         streams.append(Part(nodes, {leaf.place: binder.bind(leaf) for leaf in leaves(nodes)}))
     return Bound(program, tuple(streams), program.scratchpad_elements)
 
@@ -113,12 +113,12 @@ NEGATED = make(
 )
 def test_what_is_not_proven_is_copied(body: tuple[Instruction, ...]) -> None:
     program = one_core(*body, tensors=(X, Y))
-    assert not residence(program, tuple(leaves(tree_of(program.streams[0])))).dropped
+    assert not elide_copies(program, tuple(leaves(tree_of(program.streams[0])))).dropped
 
 
 def test_a_buffer_that_is_only_passed_on_is_not_filled() -> None:
     program = one_core(load(0, 0, 8), store(1, 0, 8), tensors=(X, Y))
-    assert residence(program, tuple(leaves(tree_of(program.streams[0])))).dropped == {0}
+    assert elide_copies(program, tuple(leaves(tree_of(program.streams[0])))).dropped == {0}
 
 
 def test_a_buffer_that_an_inner_loop_fills_again_is_not_filled_before() -> None:
@@ -128,7 +128,7 @@ def test_a_buffer_that_an_inner_loop_fills_again_is_not_filled_before() -> None:
     program = one_core(load(0, 0, 8), store(1, 0, 8), *again, tensors=(X, Y, z))
     order = tuple(leaves(tree_of(program.streams[0])))
     loads = {leaf.place for leaf in order if leaf.opcode is Opcode.LOAD}
-    assert len(loads) == 2 and residence(program, order).dropped == loads
+    assert len(loads) == 2 and elide_copies(program, order).dropped == loads
     tensors = inputs(program)
     for value in executed(program, tensors).values():
         np.testing.assert_array_equal(value, tensors["x"])
@@ -160,7 +160,7 @@ def test_what_several_instructions_fill_and_another_passes_over_is_not_copied() 
         tensors = (tensor("x", 8, 8), tensor("y", 8, 8, role=Role.OUTPUT))
         program = one_core(load_square, *halves, *behind, store_square, tensors=tensors)
         order = tuple(leaves(tree_of(program.streams[0])))
-        assert residence(program, order).dropped == {order[0].place, order[-1].place}
+        assert elide_copies(program, order).dropped == {order[0].place, order[-1].place}
         given = inputs(program)
         want = np.zeros_like(given["x"]) if behind else -given["x"]
         np.testing.assert_array_equal(executed(program, given)["y"], want)

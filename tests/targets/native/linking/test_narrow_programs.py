@@ -17,7 +17,7 @@ from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.binding.binding import WIDENED_ROWS
 from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape
-from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.codegen.tile_runs.tile_run import TileRun
 from autotune.targets.native.codegen.vector.vector_run import VectorRun
 from autotune.targets.native.compiling.compiler import Compiler
@@ -156,7 +156,7 @@ def test_a_product_of_bytes_is_one_call_with_what_alone_reads_its_sums(
 ) -> None:
     program = requantised(9, 35, 40, again)
     calls = bind(program, host_isa()).calls
-    kernels = [call.kernel.constants for call in calls if isinstance(call.kernel, Recipe)]
+    kernels = [call.kernel.constants for call in calls if isinstance(call.kernel, KernelSpec)]
     assert [type(kernel) for kernel in kernels] == (
         [NarrowShape, VectorRun] if again else [TileRun]
     )

@@ -242,7 +242,7 @@ class GemmWriter:
         return sums.write(place.lanes, place.scalars, place.coming)
 
     def _offsets(self, first: Index, count: int, stride1: int, stride0: int) -> Rows:
-        """Of a tile's rows, by the strides of row1 and row0."""
+        """Return the offsets of a tile's rows, by the strides of row1 and row0."""
         if not self.blocking.scattered:
             return [row * stride0 for row in range(count)]
         return [

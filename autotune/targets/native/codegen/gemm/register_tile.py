@@ -11,8 +11,8 @@ from autotune.isa.formats import Format
 from autotune.targets.native.codegen.gemm.loops import Reduction
 from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.writing.lane_access import broadcast, load_lanes
-from autotune.targets.native.codegen.writing.lanes import Lanes
 from autotune.targets.native.codegen.writing.narrow_strips import ELEMENTS, load_narrow
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 MAX_UNROLL = 4
@@ -131,7 +131,9 @@ class TileSums:
         count = self.columns.last_lanes if j == self.columns.vectors - 1 else self.isa.lanes
         place = self.writer.offset(lanes, near + j * self.isa.lanes * stride, self._kind)
         if self.format is not Format.FP32:
-            return load_narrow(Lanes(self.writer, self.isa), place, stride, 0, count, self.format)
+            return load_narrow(
+                VectorBuilder(self.writer, self.isa), place, stride, 0, count, self.format
+            )
         return load_lanes(self.writer, self.isa, place, count, stride)
 
 

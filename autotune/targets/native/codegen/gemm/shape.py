@@ -112,7 +112,7 @@ class GemmShape:
 
     @property
     def numbers(self) -> int:
-        """Of run-time integers: the trip of the reduction loop, if anything goes by it."""
+        """Number of run-time integers: the trip of the reduction loop, if anything goes by it."""
         return int(When.BY_LEVEL in (self.accumulate, self.epilogue))
 
 

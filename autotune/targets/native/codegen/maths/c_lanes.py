@@ -1,4 +1,4 @@
-"""The arithmetic of lanes.py as C statements: what makes the emulator's maths of the same formulas.
+"""The arithmetic of ``vector_builder.py`` as C statements: what makes the emulator's maths of the same formulas.
 
 Every operation is a macro of ``kernels/maths/maths_lanes.h``, which says what it is on each processor.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from autotune.targets.native.codegen.writing.ir import FunctionWriter
-from autotune.targets.native.codegen.writing.lanes import Lanes
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 COMPARISONS = {"olt": "LESS", "ogt": "MORE", "oeq": "SAME"}
@@ -27,7 +27,7 @@ class Scalar(float):
         self.name = name
 
 
-class CLanes(Lanes):
+class CLanes(VectorBuilder):
     """Appends C statements to ``lines`` and returns the names of their results."""
 
     def __init__(self, isa: VectorIsa) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen.maths.exponential import scaled_exp, small_exp
-from autotune.targets.native.codegen.writing.lanes import Lanes
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 
 NEAR_ZERO = (
     0.12837917,
@@ -31,7 +31,7 @@ TAIL_LIMIT = 13.27
 """GELU is −0 below its negative: it would be subnormal."""
 
 
-def erf(v: Lanes, x: str) -> str:
+def erf(v: VectorBuilder, x: str) -> str:
     """x + x·P(x²) up to 1, 1 − exp(−t·F(t)) above."""
     size = v.abs(x)
     near = v.fma(x, v.horner(NEAR_ZERO, v.mul(x, x)), x)
@@ -41,7 +41,7 @@ def erf(v: Lanes, x: str) -> str:
     return v.select(v.compare("olt", size, v.constant(1.0)), near, far)
 
 
-def gelu(v: Lanes, x: str) -> str:
+def gelu(v: VectorBuilder, x: str) -> str:
     """x·Φ(x) by the tail Φ(−|x|), so that small results keep their digits: x times the tail for
     negative x, x minus that for others."""
     t = v.at_most(v.abs(x), v.constant(TAIL_LIMIT))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from math import log2, pi, sqrt
 
 from autotune.isa.functions import UnaryFn
-from autotune.targets.native.codegen.writing.lanes import Lanes
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 
 ROUNDING = 1.5 * 2**23
 LN2_UPPER, LN2_LOWER = 0.693145751953125, 1.4286068203094173e-06
@@ -24,7 +24,7 @@ EXP_LOW, EXP_HIGH = -87.33654, 89.0
 subnormal number costs an Intel core some 150 cycles, and masks of attention lead there (decision 40)."""
 
 
-def reduced(v: Lanes, x: str, low: str | None = None) -> tuple[str, str]:
+def reduced(v: VectorBuilder, x: str, low: str | None = None) -> tuple[str, str]:
     """(n · 2^23 as an integer, r) of x + low; |x| < 2^7."""
     shifted = v.fma(x, v.constant(log2(2.718281828459045)), v.constant(ROUNDING))
     n = v.sub(shifted, v.constant(ROUNDING))
@@ -36,17 +36,17 @@ def reduced(v: Lanes, x: str, low: str | None = None) -> tuple[str, str]:
     return v.whole("shl", v.bits(shifted), v.integer(23)), r
 
 
-def less_one(v: Lanes, r: str) -> str:
+def less_one(v: VectorBuilder, r: str) -> str:
     """exp(r) − 1 for |r| ≤ ln 2 / 2."""
     return v.fma(v.mul(r, r), v.horner(EXP, r), r)
 
 
-def power_of_two(v: Lanes, exponent: str, spare: int = 0) -> str:
+def power_of_two(v: VectorBuilder, exponent: str, spare: int = 0) -> str:
     """2^(n + spare) of n · 2^23; a normal number, or 0 for n + spare = −127."""
     return v.from_bits(v.whole("add", exponent, v.integer((127 + spare) << 23)))
 
 
-def exp(v: Lanes, x: str) -> str:
+def exp(v: VectorBuilder, x: str) -> str:
     """exp(x), 0 where that is subnormal."""
     low = v.compare("olt", x, v.constant(EXP_LOW))
     exponent, r = reduced(v, v.at_most(x, v.constant(EXP_HIGH)))
@@ -57,32 +57,32 @@ def exp(v: Lanes, x: str) -> str:
     return v.select(low, v.constant(0.0), v.mul(v.mul(power, scale), spare))
 
 
-def falling_exp(v: Lanes, x: str) -> str:
+def falling_exp(v: VectorBuilder, x: str) -> str:
     """exp(x) for x ≤ 0, the same number as :func:`exp`: nothing is too large."""
     low = v.compare("olt", x, v.constant(EXP_LOW))
     return v.select(low, v.constant(0.0), small_exp(v, x))
 
 
-def scaled_exp(v: Lanes, x: str, low: str, times: str) -> str:
+def scaled_exp(v: VectorBuilder, x: str, low: str, times: str) -> str:
     """times · exp(x + low) for −88.3 ≤ x ≤ 0; 0 for x ≤ −87.7."""
     exponent, r = reduced(v, x, low)
     return v.mul(v.fma(times, less_one(v, r), times), power_of_two(v, exponent))
 
 
-def small_exp(v: Lanes, x: str) -> str:
+def small_exp(v: VectorBuilder, x: str) -> str:
     """exp(x) for EXP_LOW ≤ x ≤ 88; NaN of NaN."""
     exponent, r = reduced(v, x)
     return v.mul(v.add(less_one(v, r), v.constant(1.0)), power_of_two(v, exponent))
 
 
-def sigmoid(v: Lanes, x: str) -> str:
+def sigmoid(v: VectorBuilder, x: str) -> str:
     """1 / (1 + e) or e / (1 + e) with e = exp(−|x|), so that small results keep their digits."""
     e = falling_exp(v, v.neg(v.abs(x)))
     one = v.constant(1.0)
     return v.div(v.select(v.negative(x), e, one), v.add(e, one))
 
 
-def tanh(v: Lanes, x: str) -> str:
+def tanh(v: VectorBuilder, x: str) -> str:
     """m / (m + 2) with m = exp(2|x|) − 1, which is as exact near 0 as elsewhere."""
     size = v.at_most(v.abs(x), v.constant(10.0))
     exponent, r = reduced(v, v.add(size, size))
@@ -95,7 +95,7 @@ ELU_LOW = -30.0
 """exp(x) − 1 is −1 below."""
 
 
-def elu(v: Lanes, x: str, alpha: float, scale: float) -> str:
+def elu(v: VectorBuilder, x: str, alpha: float, scale: float) -> str:
     """alpha · (exp(x) − 1) below 0, as exact near 0 as elsewhere; scale · x above."""
     exponent, r = reduced(v, v.at_least(x, v.constant(ELU_LOW)))
     power = power_of_two(v, exponent)
@@ -113,7 +113,7 @@ GELU_SPARE = 3
 """Powers of two put aside, of which x gives back more where exp(−w) is subnormal."""
 
 
-def gelu_tanh(v: Lanes, x: str) -> str:
+def gelu_tanh(v: VectorBuilder, x: str) -> str:
     """x / (1 + exp(−w)) with w = x · (GELU_LINEAR + GELU_CUBIC · x²), in two words: the exponent's
     absolute error is the result's relative one."""
     size = v.at_most(v.abs(x), v.constant(GELU_LIMIT))
@@ -127,7 +127,7 @@ def gelu_tanh(v: Lanes, x: str) -> str:
     return v.div(v.select(v.negative(x), tail, x), below)
 
 
-def _steepened(v: Lanes, x: str) -> tuple[str, str]:
+def _steepened(v: VectorBuilder, x: str) -> tuple[str, str]:
     """x · (GELU_LINEAR + GELU_CUBIC · x²) as a sum of two floats."""
     square, square_low = v.exact_product(x, x)
     (cubic, cubic_low), (linear, linear_low) = _two_words(GELU_CUBIC), _two_words(GELU_LINEAR)

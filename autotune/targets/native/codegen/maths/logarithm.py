@@ -12,7 +12,7 @@ from autotune.targets.native.codegen.maths.exponential import (
     falling_exp,
     less_one,
 )
-from autotune.targets.native.codegen.writing.lanes import Lanes
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 
 INFINITY, NAN = float("inf"), float("nan")
 ROOT_HALF_BITS = 0x3F3504F3
@@ -30,7 +30,7 @@ LOG = (
 """(ln(1 + f) − f + f²/2) / f³ over √½ ≤ 1 + f < √2, 6e-9 of the logarithm; by linear programming."""
 
 
-def _split(v: Lanes, x: str) -> tuple[str, str]:
+def _split(v: VectorBuilder, x: str) -> tuple[str, str]:
     """x = 2^e · m with √½ ≤ m < √2, as (e in floating point, m); x is positive and finite."""
     small = v.compare("olt", x, v.constant(SMALLEST_NORMAL))
     x = v.select(small, v.mul(x, v.constant(2.0**23)), x)
@@ -41,7 +41,7 @@ def _split(v: Lanes, x: str) -> tuple[str, str]:
     return v.add(v.from_whole(exponent), v.select(small, v.constant(-23.0), v.constant(0.0))), m
 
 
-def log(v: Lanes, x: str) -> str:
+def log(v: VectorBuilder, x: str) -> str:
     """e·ln 2 + ln(1 + f)."""
     e, m = _split(v, x)
     f = v.sub(m, v.constant(1.0))
@@ -56,13 +56,13 @@ def log(v: Lanes, x: str) -> str:
     return v.select(v.compare("olt", x, zero), v.constant(NAN), result)
 
 
-def softplus(v: Lanes, x: str) -> str:
+def softplus(v: VectorBuilder, x: str) -> str:
     """max(x, 0) + ln(1 + e) with e = exp(−|x|)."""
     e = falling_exp(v, v.neg(v.abs(x)))
     return v.add(v.at_least(x, v.constant(0.0)), _log_one_plus(v, e))
 
 
-def _log_one_plus(v: Lanes, e: str) -> str:
+def _log_one_plus(v: VectorBuilder, e: str) -> str:
     """ln(1 + e) for 0 ≤ e ≤ 1, with all digits of a small e: 1 + e is never rounded, being 1 + f
     up to √2 and 2 · (1 + f) above."""
     far = v.compare("ogt", e, v.constant(math.sqrt(2) - 1))
@@ -90,7 +90,7 @@ LN2 = 0.6931471805599453
 class _Doubles:
     """The same lanes in double precision: pow's exponent needs 40 bits."""
 
-    def __init__(self, v: Lanes) -> None:
+    def __init__(self, v: VectorBuilder) -> None:
         self._writer, self._lanes = v.writer, v.lanes
         self.kind = v.floats.replace("float", "double")
         self.suffix = f"v{v.lanes}f64" if v.lanes > 1 else "f64"
@@ -111,7 +111,7 @@ class _Doubles:
         return self._writer.value(f"select {truth} {where}, {self.kind} {bound}, {self.kind} {x}")
 
 
-def power(v: Lanes, x: str, y: str) -> str:
+def power(v: VectorBuilder, x: str, y: str) -> str:
     """x to the power of y, as C's pow: 2^(y·log2 |x|) with x's sign where y is odd."""
     size = v.abs(x)
     result = _positive_power(v, size, y)
@@ -132,7 +132,7 @@ def power(v: Lanes, x: str, y: str) -> str:
     return v.select(v.compare("oeq", y, zero), one, result)
 
 
-def _positive_power(v: Lanes, x: str, y: str) -> str:
+def _positive_power(v: VectorBuilder, x: str, y: str) -> str:
     """x ≥ 0 or NaN to the power of y, but for 1 to ±inf or NaN, and NaN to 0."""
     d = _Doubles(v)
     value = v.writer.value
@@ -155,7 +155,7 @@ def _positive_power(v: Lanes, x: str, y: str) -> str:
     return result
 
 
-def _log2(v: Lanes, d: _Doubles, x: str) -> str:
+def _log2(v: VectorBuilder, d: _Doubles, x: str) -> str:
     """log2(x) in double precision, with its special values; x ≥ 0 or NaN."""
     value = v.writer.value
     e, m = _split(v, x)
@@ -173,7 +173,7 @@ def _log2(v: Lanes, d: _Doubles, x: str) -> str:
     return d.fma(total, s, value(f"fpext {v.floats} {e} to {d.kind}"))
 
 
-def _whole_odd(v: Lanes, y: str) -> tuple[str, str]:
+def _whole_odd(v: VectorBuilder, y: str) -> tuple[str, str]:
     """Whether y is a whole number (infinities are), and whether it is odd, as i1."""
     size = v.abs(y)
     limit = v.constant(2.0**24)  # every float from here on is even

@@ -17,24 +17,24 @@ from autotune.targets.native.codegen.maths.error_function import ERROR_FUNCTIONS
 from autotune.targets.native.codegen.maths.exponential import EXPONENTIALS
 from autotune.targets.native.codegen.maths.logarithm import INFINITY, LOGARITHMS, power
 from autotune.targets.native.codegen.maths.rounding import ROUNDINGS
-from autotune.targets.native.codegen.writing.lanes import Lanes
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 
 UnaryCode = Callable[..., str]
 """Takes lanes, a register and the parameters of the function's row."""
-BinaryCode = Callable[[Lanes, str, str], str]
+BinaryCode = Callable[[VectorBuilder, str, str], str]
 
 
-def unary(v: Lanes, fn: UnaryFn, x: str, p0: float = 0.0, p1: float = 0.0) -> str:
+def unary(v: VectorBuilder, fn: UnaryFn, x: str, p0: float = 0.0, p1: float = 0.0) -> str:
     """Write fn(x) with its scalars, lane by lane."""
     return UNARY[fn](v, x, *(p0, p1)[: len(fn.row.parameters)])
 
 
-def binary(v: Lanes, fn: BinaryFn, x: str, y: str) -> str:
+def binary(v: VectorBuilder, fn: BinaryFn, x: str, y: str) -> str:
     """fn(x, y), lane by lane."""
     return BINARY[fn](v, x, y)
 
 
-def power_of(v: Lanes, x: str, exponent: float) -> str:
+def power_of(v: VectorBuilder, x: str, exponent: float) -> str:
     """x to the power of a known number: the same values as POW, sooner for the usual ones."""
     match exponent:
         case 0.0:
@@ -56,26 +56,26 @@ def power_of(v: Lanes, x: str, exponent: float) -> str:
             return power(v, x, v.constant(exponent))
 
 
-def maximum(v: Lanes, x: str, y: str) -> str:
+def maximum(v: VectorBuilder, x: str, y: str) -> str:
     """max(x, y); NaN if either is."""
     return v.select(v.compare("uno", y, y), y, v.select(v.compare("olt", x, y), y, x))
 
 
-def minimum(v: Lanes, x: str, y: str) -> str:
+def minimum(v: VectorBuilder, x: str, y: str) -> str:
     """min(x, y); NaN if either is."""
     return v.select(v.compare("uno", y, y), y, v.select(v.compare("ogt", x, y), y, x))
 
 
-def _leaky(v: Lanes, x: str, slope: float) -> str:
+def _leaky(v: VectorBuilder, x: str, slope: float) -> str:
     below = v.compare("olt", x, v.constant(0.0))
     return v.select(below, v.mul(x, v.constant(slope)), x)
 
 
-def _clip(v: Lanes, x: str, low: float, high: float) -> str:
+def _clip(v: VectorBuilder, x: str, low: float, high: float) -> str:
     return v.at_most(v.at_least(x, v.constant(low)), v.constant(high))
 
 
-def _inverse(v: Lanes, x: str) -> str:
+def _inverse(v: VectorBuilder, x: str) -> str:
     return v.div(v.constant(1.0), x)
 
 
@@ -84,15 +84,15 @@ def _truth(how: str) -> BinaryCode:
     return lambda v, x, y: v.select(v.compare(how, x, y), v.constant(1.0), v.constant(0.0))
 
 
-def _prelu(v: Lanes, x: str, slope: str) -> str:
+def _prelu(v: VectorBuilder, x: str, slope: str) -> str:
     return v.select(v.compare("olt", x, v.constant(0.0)), v.mul(x, slope), x)
 
 
-def _keep_if(v: Lanes, x: str, y: str) -> str:
+def _keep_if(v: VectorBuilder, x: str, y: str) -> str:
     return v.select(v.compare("une", y, v.constant(0.0)), x, v.constant(-0.0))
 
 
-def _keep_unless(v: Lanes, x: str, y: str) -> str:
+def _keep_unless(v: VectorBuilder, x: str, y: str) -> str:
     return v.select(v.compare("oeq", y, v.constant(0.0)), x, v.constant(-0.0))
 
 
@@ -106,11 +106,11 @@ UNARY: Mapping[UnaryFn, UnaryCode] = MappingProxyType(
         UnaryFn.RELU: lambda v, x: v.at_least(x, v.constant(0.0)),
         UnaryFn.LEAKY_RELU: _leaky,
         UnaryFn.CLIP: _clip,
-        UnaryFn.SQRT: Lanes.sqrt,
+        UnaryFn.SQRT: VectorBuilder.sqrt,
         UnaryFn.RSQRT: lambda v, x: _inverse(v, v.sqrt(x)),
         UnaryFn.RECIPROCAL: _inverse,
-        UnaryFn.NEG: Lanes.neg,
-        UnaryFn.ABS: Lanes.abs,
+        UnaryFn.NEG: VectorBuilder.neg,
+        UnaryFn.ABS: VectorBuilder.abs,
         UnaryFn.SQUARE: lambda v, x: v.mul(x, x),
         UnaryFn.AFFINE: lambda v, x, p0, p1: v.fma(x, v.constant(p0), v.constant(p1)),
     }
@@ -118,10 +118,10 @@ UNARY: Mapping[UnaryFn, UnaryCode] = MappingProxyType(
 
 BINARY: Mapping[BinaryFn, BinaryCode] = MappingProxyType(
     {
-        BinaryFn.ADD: Lanes.add,
-        BinaryFn.SUB: Lanes.sub,
-        BinaryFn.MUL: Lanes.mul,
-        BinaryFn.DIV: Lanes.div,
+        BinaryFn.ADD: VectorBuilder.add,
+        BinaryFn.SUB: VectorBuilder.sub,
+        BinaryFn.MUL: VectorBuilder.mul,
+        BinaryFn.DIV: VectorBuilder.div,
         BinaryFn.MAXIMUM: maximum,
         BinaryFn.MINIMUM: minimum,
         BinaryFn.POW: power,

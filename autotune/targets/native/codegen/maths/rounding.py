@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from autotune.isa.functions import UnaryFn
-from autotune.targets.native.codegen.writing.lanes import Lanes
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 
 WHOLE = 2.0**23
 """From here on every float is a whole number; adding it rounds a smaller one to nearest."""
 
 
-def nearest(v: Lanes, x: str) -> str:
+def nearest(v: VectorBuilder, x: str) -> str:
     """To the nearest whole number, ties to even."""
     if v.isa.rounds:
         return v.rounded("roundeven", x)
@@ -20,7 +20,7 @@ def nearest(v: Lanes, x: str) -> str:
     return v.select(v.compare("olt", size, v.constant(WHOLE)), v.copysign(whole, x), x)
 
 
-def floor(v: Lanes, x: str) -> str:
+def floor(v: VectorBuilder, x: str) -> str:
     """The largest whole number that is not above."""
     if v.isa.rounds:
         return v.rounded("floor", x)
@@ -29,17 +29,17 @@ def floor(v: Lanes, x: str) -> str:
     return v.copysign(v.select(v.compare("ogt", whole, x), below, whole), x)
 
 
-def ceil(v: Lanes, x: str) -> str:
+def ceil(v: VectorBuilder, x: str) -> str:
     """The smallest whole number that is not below; -0 between -1 and 0."""
     return v.rounded("ceil", x) if v.isa.rounds else v.neg(floor(v, v.neg(x)))
 
 
-def trunc(v: Lanes, x: str) -> str:
+def trunc(v: VectorBuilder, x: str) -> str:
     """Towards zero."""
     return v.rounded("trunc", x) if v.isa.rounds else v.copysign(floor(v, v.abs(x)), x)
 
 
-def sign(v: Lanes, x: str) -> str:
+def sign(v: VectorBuilder, x: str) -> str:
     """-1 or 1; zeros and NaN stay."""
     zero = v.constant(0.0)
     rest = v.select(v.compare("olt", x, zero), v.constant(-1.0), x)

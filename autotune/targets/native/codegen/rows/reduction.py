@@ -16,10 +16,10 @@ from types import MappingProxyType
 from autotune.isa.functions import ReduceFn
 from autotune.targets.native.codegen.maths.maths import BinaryCode, maximum, minimum
 from autotune.targets.native.codegen.writing.ir import FunctionWriter
-from autotune.targets.native.codegen.writing.lanes import Lanes
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.writing.nest import Dim, merged
 from autotune.targets.native.codegen.writing.strips import across, load_strip, store_strip
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 Loaded = Callable[[str], list[str]]
@@ -39,10 +39,10 @@ GATHER_COST = 1.5
 
 COMBINED: Mapping[ReduceFn, tuple[BinaryCode, float]] = MappingProxyType(
     {
-        ReduceFn.SUM: (Lanes.add, -0.0),
+        ReduceFn.SUM: (VectorBuilder.add, -0.0),
         ReduceFn.MAX: (maximum, float("-inf")),
         ReduceFn.MIN: (minimum, float("inf")),
-        ReduceFn.PROD: (Lanes.mul, 1.0),
+        ReduceFn.PROD: (VectorBuilder.mul, 1.0),
     }
 )
 """What joins two values, and what changes none; -0 for sums, since 0 would change -0."""
@@ -80,7 +80,7 @@ class _Code:
         usable = [dim for dim in dims if any(dim.strides)]
         self._axis = min(usable, key=self._cost, default=None)
         self._writer = FunctionWriter(2)
-        self._v = Lanes(self._writer, isa, isa.lanes if self._axis is not None else 1)
+        self._v = VectorBuilder(self._writer, isa, isa.lanes if self._axis is not None else 1)
         others = [dim for dim in dims if dim is not self._axis]
         self._kept = [dim for dim in others if dim.strides[DST]]
         reduced = [dim for dim in others if not dim.strides[DST]]
@@ -179,7 +179,7 @@ class _Code:
         self._store_scalar(across(v, totals[0], self._combined), dst)
 
     def _store_scalar(self, total: str, dst: str) -> None:
-        one = Lanes(self._writer, self._isa, 1)
+        one = VectorBuilder(self._writer, self._isa, 1)
         if self._spec.accumulate:
             total = self._combined(one, self._writer.load("float", dst), total)
         self._writer.store("float", total, dst)
@@ -233,7 +233,7 @@ class _Code:
         pairs = zip(totals, more, strict=True)
         return [self._combined(self._v, total, each) for total, each in pairs]
 
-    def _combined(self, v: Lanes, x: str, y: str) -> str:
+    def _combined(self, v: VectorBuilder, x: str, y: str) -> str:
         return COMBINED[self._spec.fn][0](v, x, y)
 
     @property

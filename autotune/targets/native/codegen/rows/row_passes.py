@@ -75,7 +75,7 @@ class RowPasses:
 
 
 def _weights(run: RowRun) -> list[int]:
-    """Of every node's value from what is loaded and known; what it takes twice is computed once."""
+    """Return the weight of every node's value from loads and known values; a value taken twice is computed once."""
     taken: list[frozenset[int]] = []
     own = [0 if isinstance(x, Load | Reduce) else weight_of_nodes([x]) for x in run.body]
     for i, (node, uniform) in enumerate(zip(run.body, run.uniform, strict=True)):

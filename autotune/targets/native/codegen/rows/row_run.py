@@ -57,7 +57,7 @@ class RowRun:
 
     @property
     def uniform(self) -> tuple[bool, ...]:
-        """Of every node whether it has one value in a row."""
+        """Return for every node whether it has one value in a row."""
         found: list[bool] = []
         for node in self.body:
             if isinstance(node, Load):
@@ -68,7 +68,7 @@ class RowRun:
 
     @property
     def passes(self) -> tuple[int, ...]:
-        """Of every node the pass over its row, from 0, in which it can be computed; a reduction,
+        """Return for every node the pass over its row, from 0, in which it can be computed; a reduction,
         the pass that it is known before."""
         found: list[int] = []
         for node in self.body:

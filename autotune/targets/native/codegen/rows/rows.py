@@ -16,10 +16,10 @@ from autotune.targets.native.codegen.rows.row_run import Reduce, RowNode, RowRun
 from autotune.targets.native.codegen.vector.node_code import code_of
 from autotune.targets.native.codegen.vector.vector_run import Binary, Load, Unary
 from autotune.targets.native.codegen.writing.ir import FunctionWriter
-from autotune.targets.native.codegen.writing.lanes import Lanes
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.writing.nest import merged
 from autotune.targets.native.codegen.writing.strips import across, load_strip, splat, store_strip
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 AT_ONCE = 4
@@ -48,7 +48,7 @@ class _Code:
         self._run, self._isa = run, isa
         operands = [*run.inputs, *(output.strides for output in run.outputs)]
         self._writer = FunctionWriter(len(operands))
-        self._v = Lanes(self._writer, isa)
+        self._v = VectorBuilder(self._writer, isa)
         self._along = [strides[run.axis] for strides in operands]
         self._uniform, self._passes = run.uniform, RowPasses(run)
         self._length = run.sizes[run.axis]
@@ -238,7 +238,7 @@ class _Code:
         total = across(self._v, totals[0], lambda v, x, y: self._combined(v, i, x, y))
         return splat(self._v, total)
 
-    def _combined(self, v: Lanes, i: int, x: str, y: str) -> str:
+    def _combined(self, v: VectorBuilder, i: int, x: str, y: str) -> str:
         return COMBINED[self._reduction(i).fn][0](v, x, y)
 
     def _neutral(self, i: int) -> str:

@@ -19,7 +19,6 @@ from autotune.targets.native.codegen.vector.elementwise import stored_node
 from autotune.targets.native.codegen.vector.node_code import code_of
 from autotune.targets.native.codegen.vector.vector_run import Load, Node, arguments
 from autotune.targets.native.codegen.writing.ir import FunctionWriter
-from autotune.targets.native.codegen.writing.lanes import Lanes
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.writing.narrow_strips import (
     ELEMENTS,
@@ -27,6 +26,7 @@ from autotune.targets.native.codegen.writing.narrow_strips import (
     store_narrow,
 )
 from autotune.targets.native.codegen.writing.strips import load_strip, store_strip
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 
@@ -101,7 +101,7 @@ class _RunEnd(IntegerEnd):
 
     def _register(self, total: str, row: int, column: int) -> None:
         """The run on one register of sums."""
-        run, v = self.tile.run, Lanes(self.writer, self.isa)
+        run, v = self.tile.run, VectorBuilder(self.writer, self.isa)
         number = self.writer.value(f"sitofp {v.integers} {v.bits(total)} to {v.floats}")
         values: list[str] = []
         for node in run.body:
@@ -116,7 +116,7 @@ class _RunEnd(IntegerEnd):
                 store_narrow(v, value, at, step, 0, self._count(column), format)
 
     def _value(
-        self, v: Lanes, node: Node, values: list[str], number: str, row: int, column: int
+        self, v: VectorBuilder, node: Node, values: list[str], number: str, row: int, column: int
     ) -> str:
         if not isinstance(node, Load):
             return code_of(v, self.tile.run.body, node, [values[x] for x in arguments(node)])
@@ -129,7 +129,7 @@ class _RunEnd(IntegerEnd):
             self._loaded[key] = self._load(v, node, row, column)
         return self._loaded[key]
 
-    def _load(self, v: Lanes, node: Load, row: int, column: int) -> str:
+    def _load(self, v: VectorBuilder, node: Load, row: int, column: int) -> str:
         format = self.tile.run.format(node.operand)
         at, step = self._address(node.operand, row, column)
         at = self.writer.offset(at, node.offset, ELEMENTS[format])

@@ -29,7 +29,6 @@ from autotune.targets.native.codegen.vector.vector_run import (
     arguments,
 )
 from autotune.targets.native.codegen.writing.ir import FunctionWriter
-from autotune.targets.native.codegen.writing.lanes import Lanes
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.writing.narrow_strips import (
     ELEMENTS,
@@ -39,6 +38,7 @@ from autotune.targets.native.codegen.writing.narrow_strips import (
 )
 from autotune.targets.native.codegen.writing.nest import Dim
 from autotune.targets.native.codegen.writing.strips import load_strip, store_strip
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 TILE = 4
@@ -83,7 +83,7 @@ class _Code:
         self._axis, self._tile, self._loops = self._order.axis, self._order.tile, self._order.loops
         self._writer = FunctionWriter(len(run.inputs) + len(run.outputs))
         lanes = isa.lanes if self._axis is not None and self._axis.size > 1 else 1
-        self._v = Lanes(self._writer, isa, lanes)
+        self._v = VectorBuilder(self._writer, isa, lanes)
         self._levels = self._order.levels()
         self._along, self._across = map(self._order.differing, (self._axis, self._tile))
         self._values: dict[int, dict[tuple[int, int], str]] = {}

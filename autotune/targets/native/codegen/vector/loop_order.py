@@ -24,7 +24,7 @@ NEAR_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LoopOrder:
-    """Of one run: the rectangle's dimensions, of which ``axis`` is the vector's (None: one element) and
+    """Loops of one run: the rectangle's dimensions, of which ``axis`` is the vector's (None: one element) and
     ``tile`` the one whose positions are computed in tiles (None: none is), and the loops, outermost
     first."""
 
@@ -74,7 +74,7 @@ def loop_order(run: VectorRun, isa: VectorIsa) -> LoopOrder:
 
 
 def _vector_cost(run: VectorRun, dim: Dim, lanes: int) -> float:
-    """Of an element, in loads, with ``dim`` as the vector's dimension."""
+    """Return the cost of an element, in loads, with ``dim`` as the vector's dimension."""
     cost = float(weight_of(run))
     for position, stride in enumerate(dim.strides):
         if stride == 1:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from autotune.isa.functions import BinaryFn
 from autotune.targets.native.codegen.maths.maths import binary, power_of, unary
 from autotune.targets.native.codegen.vector.vector_run import Binary, Constant, Fma, Unary
-from autotune.targets.native.codegen.writing.lanes import Lanes
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 
 Computed = Constant | Unary | Binary | Fma
 """Nodes that need nothing but their arguments."""
 
 
-def code_of(v: Lanes, body: Sequence[object], node: Computed, given: Sequence[str]) -> str:
+def code_of(v: VectorBuilder, body: Sequence[object], node: Computed, given: Sequence[str]) -> str:
     """The node's value; ``given`` are the values of its arguments, nodes of ``body``."""
     match node:
         case Constant(value):

@@ -15,10 +15,10 @@ from functools import partial
 from autotune.targets.native.codegen.vector.node_code import code_of
 from autotune.targets.native.codegen.vector.vector_run import Load, Node, VectorRun, arguments
 from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
-from autotune.targets.native.codegen.writing.lanes import Lanes
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.writing.nest import Dim, merged
 from autotune.targets.native.codegen.writing.transposition import BLOCK, transposed
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 
@@ -154,7 +154,7 @@ class _Square:
     def _computed(self, element: str) -> str:
         """A register of results, of one of the operand's."""
         values: list[str] = []
-        v = Lanes(self.writer, self.isa)
+        v = VectorBuilder(self.writer, self.isa)
         for node in self.copy.body:
             if isinstance(node, Load):
                 values.append(element)

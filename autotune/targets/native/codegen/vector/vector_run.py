@@ -109,7 +109,7 @@ class VectorRun:
 
     @property
     def elements(self) -> int:
-        """Of the rectangle."""
+        """Elements of the rectangle."""
         return prod(self.sizes)
 
 

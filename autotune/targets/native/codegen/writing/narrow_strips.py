@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from autotune.isa.formats import Format
-from autotune.targets.native.codegen.writing.lanes import Lanes
 from autotune.targets.native.codegen.writing.strips import load_strip, pieces
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 
 ELEMENTS = {
     Format.FP32: "float",
@@ -20,9 +20,11 @@ MAGIC = 12582912.0
 """1.5 · 2^23: a small number added to it is rounded to nearest, ties to even, in the lowest bits."""
 
 
-def load_narrow(v: Lanes, pointer: str, stride: int, first: int, count: int, format: Format) -> str:
+def load_narrow(
+    v: VectorBuilder, pointer: str, stride: int, first: int, count: int, format: Format
+) -> str:
     """Elements ``first`` to ``first + count`` from ``pointer`` on, as fp32; no others are touched.
-    Lanes without an element hold 0; stride 0 fills every lane."""
+    VectorBuilder without an element hold 0; stride 0 fills every lane."""
     if format is Format.INT32:
         words = v.bits(load_strip(v, pointer, stride, first, count))
         return v.writer.value(f"sitofp {v.integers} {words} to {v.floats}")
@@ -36,7 +38,7 @@ def load_narrow(v: Lanes, pointer: str, stride: int, first: int, count: int, for
 
 
 def store_narrow(
-    v: Lanes, value: str, pointer: str, stride: int, first: int, count: int, format: Format
+    v: VectorBuilder, value: str, pointer: str, stride: int, first: int, count: int, format: Format
 ) -> None:
     """The first ``count`` lanes, rounded and saturated, to elements ``first`` to ``first + count``."""
     low, high = (v.constant(limit) for limit in LIMITS[format])
@@ -58,11 +60,11 @@ def _kind(lanes: int, element: str) -> str:
     return f"<{lanes} x {element}>" if lanes > 1 else element
 
 
-def _store(v: Lanes, value: str, pointer: str, size: int) -> None:
+def _store(v: VectorBuilder, value: str, pointer: str, size: int) -> None:
     v.writer.line(f"store {_kind(size, 'i8')} {value}, ptr {pointer}, align 1")
 
 
-def _part(v: Lanes, value: str, begin: int, size: int) -> str:
+def _part(v: VectorBuilder, value: str, begin: int, size: int) -> str:
     """``size`` lanes, from ``begin`` on."""
     if size == v.lanes:
         return value
@@ -73,7 +75,9 @@ def _part(v: Lanes, value: str, begin: int, size: int) -> str:
     return v.writer.value(f"shufflevector {kind} {value}, {kind} poison, <{size} x i32> <{mask}>")
 
 
-def _loaded(v: Lanes, pointer: str, stride: int, first: int, count: int, element: str) -> str:
+def _loaded(
+    v: VectorBuilder, pointer: str, stride: int, first: int, count: int, element: str
+) -> str:
     writer, kind = v.writer, _kind(v.lanes, element)
     at = writer.offset(pointer, first * stride, element)
     if v.lanes == 1 or (stride == 1 and count == v.lanes):
@@ -90,11 +94,11 @@ def _loaded(v: Lanes, pointer: str, stride: int, first: int, count: int, element
     return total
 
 
-def _load(v: Lanes, pointer: str, kind: str) -> str:
+def _load(v: VectorBuilder, pointer: str, kind: str) -> str:
     return v.writer.value(f"load {kind}, ptr {pointer}, align 1")
 
 
-def _inserted(v: Lanes, whole: str, part: str, begin: int, size: int, element: str) -> str:
+def _inserted(v: VectorBuilder, whole: str, part: str, begin: int, size: int, element: str) -> str:
     writer, kind = v.writer, _kind(v.lanes, element)
     if size == 1:
         return writer.value(f"insertelement {kind} {whole}, {element} {part}, i32 {begin}")

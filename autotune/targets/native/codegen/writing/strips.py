@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autotune.targets.native.codegen.writing.ir import vector
-from autotune.targets.native.codegen.writing.lanes import Lanes
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 
 
 def load_strip(
-    v: Lanes, pointer: str, stride: int, first: int, count: int, rest: float = 0.0
+    v: VectorBuilder, pointer: str, stride: int, first: int, count: int, rest: float = 0.0
 ) -> str:
-    """Elements ``first`` to ``first + count`` from ``pointer`` on; no others are touched. Lanes
+    """Elements ``first`` to ``first + count`` from ``pointer`` on; no others are touched. VectorBuilder
     without an element hold ``rest``; stride 0 fills every lane."""
     writer = v.writer
     if stride == 0:
@@ -28,7 +28,9 @@ def load_strip(
     return total
 
 
-def store_strip(v: Lanes, value: str, pointer: str, stride: int, first: int, count: int) -> None:
+def store_strip(
+    v: VectorBuilder, value: str, pointer: str, stride: int, first: int, count: int
+) -> None:
     """The first ``count`` lanes to elements ``first`` to ``first + count``."""
     writer = v.writer
     at = writer.offset(pointer, first * stride)
@@ -45,7 +47,7 @@ def store_strip(v: Lanes, value: str, pointer: str, stride: int, first: int, cou
         writer.store("float", part, writer.offset(at, lane * stride))
 
 
-def splat(v: Lanes, scalar: str) -> str:
+def splat(v: VectorBuilder, scalar: str) -> str:
     """A float in every lane."""
     if v.lanes == 1:
         return scalar
@@ -55,7 +57,7 @@ def splat(v: Lanes, scalar: str) -> str:
     )
 
 
-def extracted(v: Lanes, value: str, begin: int, size: int) -> str:
+def extracted(v: VectorBuilder, value: str, begin: int, size: int) -> str:
     """``size`` lanes of a register, from lane ``begin`` on."""
     if v.lanes == 1:
         return value
@@ -66,12 +68,12 @@ def extracted(v: Lanes, value: str, begin: int, size: int) -> str:
     return v.writer.value(f"shufflevector {given}")
 
 
-def across(v: Lanes, total: str, combined: Callable[[Lanes, str, str], str]) -> str:
+def across(v: VectorBuilder, total: str, combined: Callable[[VectorBuilder, str, str], str]) -> str:
     """The lanes of a register combined, half onto half: a float."""
     lanes = v.lanes
     while lanes > 1:
         lanes //= 2
-        halves = Lanes(v.writer, v.isa, lanes)
+        halves = VectorBuilder(v.writer, v.isa, lanes)
         low, high = extracted(v, total, 0, lanes), extracted(v, total, lanes, lanes)
         v, total = halves, combined(halves, low, high)
     return total
@@ -87,14 +89,14 @@ def pieces(count: int) -> list[tuple[int, int]]:
     return out
 
 
-def _load_pieces(v: Lanes, pointer: str, count: int, total: str) -> str:
+def _load_pieces(v: VectorBuilder, pointer: str, count: int, total: str) -> str:
     for begin, size in pieces(count):
         part = v.writer.load(vector(size), v.writer.offset(pointer, begin))
         total = _inserted(v, total, part, begin, size)
     return total
 
 
-def _inserted(v: Lanes, whole: str, part: str, begin: int, size: int) -> str:
+def _inserted(v: VectorBuilder, whole: str, part: str, begin: int, size: int) -> str:
     if size == 1:
         return v.writer.value(f"insertelement {v.floats} {whole}, float {part}, i32 {begin}")
     kind = vector(size)

@@ -16,7 +16,7 @@ HALF_BITS = -4096
 """Mask of a float's upper 12 bits of significand: a product of two such is exact."""
 
 
-class Lanes:
+class VectorBuilder:
     """``lanes`` floats (or 32-bit integers) side by side; 1 lane is a scalar."""
 
     def __init__(self, writer: FunctionWriter, isa: VectorIsa, lanes: int | None = None) -> None:

@@ -8,7 +8,7 @@ from autotune.runtime.online.learning import M
 from autotune.runtime.online.run_monitor import Reason
 
 
-class Belief(Generic[M]):
+class LearnedState(Generic[M]):
     """Model, held-out error (a fraction, None: unknown), the time from which on measurements are trusted, and
     that until which the model knows them.
 
@@ -26,7 +26,7 @@ class Belief(Generic[M]):
     def adopt(
         self, model: M, error: float | None, since_seconds: float | None, at_seconds: float
     ) -> None:
-        """Believe a new model; ``since_seconds`` is None where the machine did not change."""
+        """Adopt a new model; ``since_seconds`` is None where the machine did not change."""
         self.model, self.error, self.trained_until_seconds = model, error, at_seconds
         if since_seconds is not None:
             self.since_seconds = since_seconds
