@@ -6,7 +6,7 @@ Machines that count cycles tell the same twice: what the store has of them is no
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 from autotune.fusion.group import Group
 from autotune.measure.measurement import FailureKind
@@ -19,18 +19,10 @@ from autotune.targets.protocol import Target
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.record_writer import RecordWriter
 from autotune.tuner.records import to_record
-from autotune.tuner.schedules import GroupCosts, ScoredSchedule, measured_cost
+from autotune.tuner.schedules import GroupCosts, ScoredSchedule
 
 Key = tuple[str, Schedule]
 """Key of a group, and a schedule of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A measured schedule of a group, and its score before it was measured."""
-
-    scored: ScoredSchedule
-    record: Record
 
 
 class CandidateEvaluator:
@@ -60,8 +52,8 @@ class CandidateEvaluator:
         self.records: list[Record] = []
         self.expected = 0
         """Measurements that the search expects to take in all; its progress counts to here."""
-        self._samples: dict[Key, Sample] = {}
-        self._best: dict[str, Sample] = {}
+        self._samples: dict[Key, ScoredSchedule] = {}
+        self._best: dict[str, ScoredSchedule] = {}
         self._hangs = 0
 
     def has_measured(self, group: Group, scored: ScoredSchedule) -> bool:
@@ -90,7 +82,7 @@ class CandidateEvaluator:
         """
         pending = {group.key: group for group in groups if group.key not in self._best}
         while candidates := [
-            (group, sample.scored)
+            (group, sample)
             for group in pending.values()
             if group.key not in self._best and (sample := self.best(group)) is not None
         ]:
@@ -108,7 +100,7 @@ class CandidateEvaluator:
             if (record := self._recalled(*candidate)) is not None
         }
         for key, ((_, scored), record) in recalled.items():
-            self._enter(key, Sample(scored, record))
+            self._enter(key, replace(scored, record=record))
         fresh = {key: candidate for key, candidate in fresh.items() if key not in recalled}
         if not fresh:
             return
@@ -141,32 +133,31 @@ class CandidateEvaluator:
         """Take in records by the candidate's place, in their order; an interrupt leaves fewer records."""
         for place, (key, (_, scored)) in enumerate(fresh.items()):
             if place in records:
-                self._enter(key, Sample(scored, records[place]))
+                self._enter(key, replace(scored, record=records[place]))
         ordered = [records[place] for place in sorted(records)]
         self.records += ordered
         self.costs.observe(ordered)
 
-    def _enter(self, key: Key, sample: Sample) -> None:
+    def _enter(self, key: Key, sample: ScoredSchedule) -> None:
+        """Remember a schedule with its record."""
         self._samples[key] = sample
         best = self._best.get(key[0])
-        if sample.record.outcome is Outcome.OK and (
-            best is None or self._cost(sample) < self._cost(best)
-        ):
+        if sample.is_measured and (best is None or self._cost(sample) < self._cost(best)):
             self._best[key[0]] = sample
 
-    def _cost(self, sample: Sample) -> float:
-        return measured_cost(sample.record, self.costs.objective)
+    def _cost(self, sample: ScoredSchedule) -> float:
+        return sample.cost(self.costs.objective)
 
     def mape(self) -> float:
         """Return the mean error of predicted cycles over the samples, as a share of measured cycles."""
         errors = [
-            abs(sample.scored.predicted_cycles / sample.record.cycles - 1.0)
+            abs(sample.predicted_cycles / sample.record.cycles - 1.0)
             for sample in self._samples.values()
-            if sample.record.cycles > 0
+            if sample.record is not None and sample.record.cycles > 0
         ]
         return sum(errors) / len(errors) if errors else 0.0
 
-    def best(self, group: Group) -> Sample | None:
+    def best(self, group: Group) -> ScoredSchedule | None:
         """Return the cheapest sample of a group in this search; None without any.
 
         A sample of its representative counts where the group itself has none. Schedules that failed on the
@@ -177,12 +168,12 @@ class CandidateEvaluator:
             return own
         shared_key = self.costs.representative(group).key
         best = self._best.get(shared_key)
-        if best is None or (group.key, best.scored.schedule) not in self._samples:
+        if best is None or (group.key, best.schedule) not in self._samples:
             return best
         others = (
             sample
             for (key, schedule), sample in self._samples.items()
-            if key == shared_key and sample.record.outcome is Outcome.OK
+            if key == shared_key and sample.is_measured
             if (group.key, schedule) not in self._samples
         )
         return min(others, key=self._cost, default=None)
@@ -191,12 +182,12 @@ class CandidateEvaluator:
         """Return what this search measured of a group's representative: costs by schedule, None where it failed."""
         shared_key = self.costs.representative(group).key
         return {
-            schedule: self._cost(sample) if sample.record.outcome is Outcome.OK else None
+            schedule: self._cost(sample) if sample.is_measured else None
             for (key, schedule), sample in self._samples.items()
             if key == shared_key
         }
 
-    def sample(self, group: Group, schedule: Schedule) -> Sample | None:
+    def sample(self, group: Group, schedule: Schedule) -> ScoredSchedule | None:
         """Return the sample of a schedule, on the group or else on its representative; None without."""
         own = self._samples.get((group.key, schedule))
         return own or self._samples.get((self.costs.representative(group).key, schedule))

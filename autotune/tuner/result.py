@@ -12,7 +12,7 @@ from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.ranges import Ranges
 from autotune.schedule.schedule import Schedule
-from autotune.store.records import Outcome, Record
+from autotune.store.records import Record
 from autotune.targets.protocol import Target
 from autotune.tuner.bound.bound import LowerBound
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
@@ -384,7 +384,7 @@ def _group_result(group: Group, costs: GroupCosts, evaluator: CandidateEvaluator
     if group.is_view:
         return GroupResult.view(group)
     sample = evaluator.best(group)
-    scored = costs.best(group, 1)[0] if sample is None else sample.scored
+    scored = costs.best(group, 1)[0] if sample is None else sample
     tells = evaluator.target.spec.energy.known
     return _scored_result(group, scored, None if sample is None else sample.record, tells)
 
@@ -399,10 +399,10 @@ def _choice_result(evaluator: CandidateEvaluator, choice: Choice) -> GroupResult
         return GroupResult.view(choice.group)
     sample = evaluator.sample(choice.group, choice.schedule)
     tells = evaluator.target.spec.energy.known
-    if sample is None or sample.record.outcome is not Outcome.OK:
+    if sample is None or not sample.is_measured:
         scored = evaluator.costs.predict(choice.group, choice.schedule)
         return _scored_result(choice.group, scored, None, tells)
-    return _scored_result(choice.group, sample.scored, sample.record, tells)
+    return _scored_result(choice.group, sample, sample.record, tells)
 
 
 def _scored_result(

@@ -46,6 +46,11 @@ class ScoredSchedule:
     correction: float = 1.0
     record: Record | None = None
 
+    @property
+    def is_measured(self) -> bool:
+        """True if a measurement gave a cost."""
+        return self.record is not None and self.record.outcome is Outcome.OK
+
     def predicted(self, objective: Objective) -> float:
         """Return predicted cycles or femtojoules."""
         return objective.of(self.predicted_cycles, self.predicted_energy_fj)

@@ -38,7 +38,7 @@ def test_a_settled_group_costs_what_the_target_counts_of_it() -> None:
     shared = found.best(group)
     found.measure_exact([group, group])
     assert shared is not None and found.records[-1].group_key == group.key
-    (again,) = measure(EDGE, [Candidate(group, shared.scored.schedule, "halves")], 1)
+    (again,) = measure(EDGE, [Candidate(group, shared.schedule, "halves")], 1)
     assert isinstance(again, Measured)
     assert found.cost(group) == again.execution.cycles != shared.record.cycles
     assert found.cost(found.costs.representative(group)) == shared.record.cycles
