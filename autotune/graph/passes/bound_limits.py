@@ -64,7 +64,7 @@ def _needless_before(clip: Op, graph: Graph) -> Iterator[Op]:
         limits = _limits(op)
         if limits is None:
             behind.insert(0, op)
-        elif graph.types[op.inputs[0]] != graph.types[op.output]:
+        elif graph.types[op.inputs[0]] != graph.types[op.output] or _keeps_exact(behind, graph):
             return
         elif _ends_at(behind, limits[0], graph).max() <= low and (
             _ends_at(behind, limits[1], graph).min() >= high
@@ -79,6 +79,12 @@ def _variable(op: Op, graph: Graph) -> int:
     """Return the position of the operand that is no constant; a sum or product may have it second."""
     swaps = op.kind in (OpKind.ADD, OpKind.MUL) and op.inputs[0] in graph.constants
     return int(swaps)
+
+
+def _keeps_exact(behind: Sequence[Op], graph: Graph) -> bool:
+    """Return True if integers are summed behind a limit, which a run checks to be exact by its bounds."""
+    sums = (op for op in behind if op.kind in (OpKind.ADD, OpKind.SUB, OpKind.MUL))
+    return any(graph.types[op.output].dtype.is_integer for op in sums)
 
 
 def _limits(op: Op) -> tuple[float, float] | None:

@@ -35,6 +35,9 @@ from autotune.operators.tensor import EXACT_LIMIT, NARROW, Array, DType, TensorT
 SUM_LIMIT = 2**31 - 1
 """Largest magnitude of a sum that int32 holds."""
 
+EXACT_TAPS = EXACT_LIMIT >> 16
+"""Products of 8-bit integers whose sum float32 surely holds."""
+
 Factors = tuple[Factor, Factor]
 
 
@@ -107,7 +110,8 @@ def _is_scaled_depthwise(op: Op, graph: Graph, held: Set[str]) -> bool:
     a, b = (factor_of(graph, x, held) for x in op.inputs[:2])
     if a is None or b is None or scaled is None or scaled.kind is not OpKind.MUL:
         return False
-    known = b.tensor in graph.constants and b.point is None
+    taps = math.prod(graph.shape(op.inputs[1])[2:])
+    known = b.tensor in graph.constants and b.point is None and taps <= EXACT_TAPS
     return known and a.scale is not None and b.scale is not None and _scales_fit(op, a, b)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.passes.bound_limits import BoundLimits
+from autotune.operators.op import OpKind as K
+from autotune.operators.tensor import DType
 from tests.graph.passes.graph_text import becomes, parsed, stays
 
 QUANTISED = """
@@ -110,6 +113,15 @@ def test_a_clip_by_channel_counts_at_the_channel_that_it_leaves_least() -> None:
 )
 def test_limits_that_others_see_or_that_change_their_side_stay(text: str) -> None:
     stays(BoundLimits(), text)
+
+
+def test_a_limit_that_keeps_integers_exact_stays() -> None:
+    b = GraphBuilder("g")
+    whole = b.add(K.CLIP, b.add(K.ROUND, b.input("x", (4,))), min=-9e5, max=9e5)
+    shifted = b.add(K.ADD, whole, b.constant(3.0))
+    b.mean(shifted, DType.UINT8)
+    graph = b.build([b.add(K.CLIP, shifted, min=0.0, max=255.0)])
+    assert BoundLimits().run(graph).notes == ()
 
 
 def test_numbers_that_are_not_finite_pass_as_before() -> None:
