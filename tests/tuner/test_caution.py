@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from autotune.cost_model.cost import Cost
 from autotune.cost_model.model import CostModel
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
@@ -61,12 +62,13 @@ def test_a_search_that_measures_nothing_leaves_what_is_novel_apart() -> None:
 
 def test_a_session_prices_novel_groups_at_their_worst() -> None:
     class Priced:
-        def predict(self, group: Group, schedule: Schedule) -> float:
-            return 100.0
+        def __init__(self, novelty: float) -> None:
+            self.novelty = novelty
 
-        def caution(self, group: Group, schedule: Schedule) -> float:
-            return 3.0
+        def total(self, group: Group, schedule: Schedule) -> Cost:
+            return Cost(schedule, 100.0, 50.0, 300.0, 1.0, 1.0, self.novelty)
 
     learning = ModelLearning(GRAPH, EDGE, cast(Store, None), Objective.LATENCY, 0, 0, None)
     group = Group.from_graph(GRAPH, [GRAPH.ops[0].name])
-    assert learning.price(cast(CostModel, Priced()), group, Schedule(())) == 300.0
+    assert learning.price(cast(CostModel, Priced(1.0)), group, Schedule(())) == 300.0
+    assert learning.price(cast(CostModel, Priced(0.5)), group, Schedule(())) == 100.0
