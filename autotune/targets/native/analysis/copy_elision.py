@@ -79,7 +79,8 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a stream writes, and what still reads the scratchpad with the operands where they live."""
+    """What a stream writes without reading it first, and what still reads the scratchpad with the operands
+    where they live."""
 
     written: tuple[MemoryAccess, ...] = ()
     reading: tuple[MemoryAccess, ...] = ()
@@ -97,7 +98,7 @@ class Reads:
             and t.leaf.place not in found.dropped
             and (t.leaf.place, t.operand) not in found.operands
         )
-        return cls(tuple(t for t in accesses if t.written), reading)
+        return cls(tuple(t for t in accesses if t.written and not t.keeps), reading)
 
     def gets(self, read: MemoryAccess, result: MemoryAccess, writers: Moved) -> bool:
         """Whether a reader may get what the ``writers``, which run together, left in ``result``:
@@ -282,12 +283,16 @@ def _fresh(
 ) -> bool:
     """Whether a reader gets what instructions other than the ``moved`` ones wrote last, in the
     same trip of all their common loops, with none of the moved ones in between. ``begins`` is the
-    place from which on what it reads is filled anew, where that is known."""
-    for writer in near:
+    place from which on what it reads is filled anew, where that is known. The last writers are asked first:
+    they are what most readers get."""
+    for writer in reversed(near):
         if not writer.written or writer.leaf.place >= read.leaf.place:
             continue
+        begun = writer.leaf.place == begins
+        if writer.keeps and not begun:
+            continue
         shared = common(writer.leaf.path, read.leaf.path)
-        fills = writer.leaf.place == begins or covers(writer, shared, read)
+        fills = begun or covers(writer, shared, read)
         if fills and not moved.between(writer.leaf, read.leaf, len(shared)):
             return True
     return False
