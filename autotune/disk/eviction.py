@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 ABANDONED_SECONDS = 86_400.0
 """A temporary file (its name begins with a dot) as old as this was left by a process that died."""
 
-_Entry = tuple[float, int, Path]
+_Entry = tuple[float, int, str]
 """When it was last used, its bytes, where it is."""
 
 
@@ -23,15 +24,15 @@ def bounded(folder: Path, suffix: str, limit_bytes: int) -> int:
     processes may store and remove files meanwhile: files that cannot be read or removed are skipped,
     and temporary files are theirs.
     """
-    entries = sorted(_entries(folder, suffix))
+    entries = list(_entries(folder, suffix))
     kept = sum(size for _, size, _ in entries)
     if kept <= limit_bytes:
         return kept
-    for _, size, path in entries:
+    for _, size, path in sorted(entries):
         if kept <= limit_bytes * 3 // 4:
             break
         with suppress(OSError):
-            path.unlink(missing_ok=True)
+            Path(path).unlink(missing_ok=True)
             kept -= size
     return kept
 
@@ -62,9 +63,9 @@ def prune(folders: Iterable[Path], keep_bytes: int, unused_seconds: float | None
     return Pruned(removed_files, removed_bytes, kept_files, kept_bytes)
 
 
-def _removed(path: Path) -> bool:
+def _removed(path: str) -> bool:
     try:
-        path.unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)
     except OSError:
         return False
     return True
@@ -79,12 +80,16 @@ def folder_bytes(folder: Path) -> int:
     return found
 
 
-def _entries(folder: Path, suffix: str) -> Iterator[_Entry]:
+def _entries(folder: Path, ending: str) -> Iterator[_Entry]:
+    """Yield the regular files; a cache has tens of thousands, so no ``Path`` is made for a look."""
     abandoned = time.time() - ABANDONED_SECONDS
-    for path in folder.glob(f"*{suffix}"):
-        with suppress(OSError):  # another process removed it
-            status = path.stat()
-            if not stat.S_ISREG(status.st_mode):
+    with suppress(OSError), os.scandir(folder) as files:  # no folder yet: nothing is in it
+        for file in files:
+            if not file.name.endswith(ending):
                 continue
-            if not path.name.startswith(".") or status.st_mtime < abandoned:
-                yield status.st_mtime, status.st_size, path
+            with suppress(OSError):  # another process removed it
+                status = file.stat()
+                if not stat.S_ISREG(status.st_mode):
+                    continue
+                if not file.name.startswith(".") or status.st_mtime < abandoned:
+                    yield status.st_mtime, status.st_size, file.path
