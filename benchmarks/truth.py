@@ -23,6 +23,8 @@ from autotune.tuner.bound.bound import has_bound
 from autotune.tuner.fusion import GraphSearch, search
 from autotune.tuner.options import SearchOptions
 from benchmarks.table import Table
+from benchmarks.truth_cpu import GRAPHS as CPU_GRAPHS
+from benchmarks.truth_cpu import SEARCH_SECONDS, cpu_table
 from benchmarks.truth_graphs import drawn_graph
 from benchmarks.truth_space import PlanSpace, SpaceError
 
@@ -49,6 +51,10 @@ at most {share:.0%} of the space; *heuristic* the plan without a search.
 
 The second table sets found plans of networks beside the cycles that no plan undercuts
 (`docs/decisions/0050-lower-bound.md`), after searches with {measure} measurements.
+
+The last table has graphs of 3 to 5 operators on this CPU. Every schedule of every group is timed alone; the best plans of
+the best partitions then run whole, in turns, and the fastest is the *best known*. Fresh runs in turns compare it with the
+plan of a search of {seconds:.0f} s, which has an empty store, and with itself: the noise floor. Cells are medians over graphs.
 
 """
 
@@ -174,13 +180,14 @@ NETWORK_COLUMNS = (
 )
 
 
-def tables(graphs: int, networks: Sequence[str]) -> Iterator[Table]:
+def tables(graphs: int, networks: Sequence[str], cpu_graphs: int) -> Iterator[Table]:
     """Yield the tables; each row is shown on stderr as it is made."""
     rows = []
-    for spec in machines():
+    for spec in machines() if graphs else ():
         model = _model(spec)
         rows.append(truth_row(spec, tuple(solved_graphs(spec, model, graphs))))
-    yield Table("Small graphs, median over graphs (worst):", TRUTH_COLUMNS, tuple(rows))
+    if rows:
+        yield Table("Small graphs, median over graphs (worst):", TRUTH_COLUMNS, tuple(rows))
     bounded = []
     for name in networks:
         for spec in filter(has_bound, map(load_spec, spec_names())):
@@ -188,6 +195,13 @@ def tables(graphs: int, networks: Sequence[str]) -> Iterator[Table]:
             sys.stderr.write(f"{bounded[-1]}\n")
     if bounded:
         yield Table("Networks:", NETWORK_COLUMNS, tuple(bounded))
+    if cpu_graphs:
+        yield cpu_table(cpu_graphs)
+
+
+def _page(made: Sequence[Table], graphs: int) -> str:
+    head = HEAD.format(graphs=graphs, share=SHARE, measure=MEASURE, seconds=SEARCH_SECONDS)
+    return head + "\n\n".join(table.markdown() for table in made) + "\n"
 
 
 def _model(spec: HardwareSpec) -> CostModel:
@@ -202,13 +216,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--graphs", type=int, default=GRAPHS)
     parser.add_argument("--networks", nargs="*", default=NETWORKS)
+    parser.add_argument("--cpu-graphs", type=int, default=CPU_GRAPHS)
     chosen = parser.parse_args(arguments)
-    made = list(tables(chosen.graphs, chosen.networks))
+    made = list(tables(chosen.graphs, chosen.networks, chosen.cpu_graphs))
     if chosen.markdown is None:
         print("\n\n".join(table.text() for table in made))
         return
-    head = HEAD.format(graphs=chosen.graphs, share=SHARE, measure=MEASURE)
-    chosen.markdown.write_text(head + "\n\n".join(table.markdown() for table in made) + "\n")
+    chosen.markdown.write_text(_page(made, chosen.graphs))
 
 
 if __name__ == "__main__":

@@ -10,11 +10,15 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind
-from autotune.schedule.schedule import Schedule
+from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.emulator.target import EmulatorTarget
 from benchmarks.truth import Solved, machines, solve, truth_row
-from benchmarks.truth_graphs import MOST_OPERATORS, drawn_graph
+from benchmarks.truth_cpu import TimedSpace, TimedTruth, cpu_row
+from benchmarks.truth_graphs import SMALL, drawn_graph
 from benchmarks.truth_space import PlanSpace
+
+ONE = Schedule((NestSchedule((1,), (0,), ()),))
+TWO = Schedule((NestSchedule((2,), (0,), ()),))
 
 
 def chain() -> Graph:
@@ -63,7 +67,7 @@ def test_search_finds_plans_near_the_proved_best(number: int) -> None:
 def test_graphs_are_drawn_again_and_are_small() -> None:
     first, again = (drawn_graph(3, 4) for _ in range(2))
     assert first.fingerprint == again.fingerprint
-    assert all(3 <= len(drawn_graph(0, n).ops) <= MOST_OPERATORS for n in range(20))
+    assert all(3 <= len(drawn_graph(0, n).ops) <= SMALL.most_operators for n in range(20))
 
 
 def test_a_row_has_median_and_worst() -> None:
@@ -78,3 +82,21 @@ def test_a_row_has_median_and_worst() -> None:
         "75.0% (100%)",
         "62% (100%)",
     )
+
+
+def test_plans_of_a_timed_space_cover_every_operator_once() -> None:
+    graph = chain()
+    first, second = (Group.from_graph(graph, [op.name]) for op in graph.ops)
+    both = Group.from_graph(graph, [op.name for op in graph.ops])
+    space = TimedSpace(
+        graph,
+        {1: first, 2: second, 3: both},
+        {1: ((2.0, ONE),), 2: ((1.0, ONE), (1.1, TWO)), 3: ((2.9, ONE),)},
+    )
+    plans = [[(choice.group, choice.schedule) for choice in plan] for plan in space.plans()]
+    assert plans == [[(both, ONE)], [(first, ONE), (second, ONE)], [(first, ONE), (second, TWO)]]
+
+
+def test_the_row_of_this_cpu_tells_the_worst_graph() -> None:
+    rows = [TimedTruth(200, 3, 1e-5, found, 1.1, 1.3, 1.0) for found in (1.0, 1.02, 0.99)]
+    assert cpu_row("cpu:1", rows)[4] == "+0.0% (+2.0%)"
