@@ -91,7 +91,7 @@ def solve(graph: Graph, spec: HardwareSpec, model: CostModel) -> Solved | None:
         best, _ = space.optimum()
     except SpaceError:
         return None
-    result = found(graph, spec, model, max(1, round(SHARE * size) - 3 * len(graph.ops)))
+    result = found(graph, spec, model, round(SHARE * size))
     heuristic, cycles = result.heuristic, result.found.measured_cycles
     assert heuristic is not None and heuristic.measured_cycles is not None
     assert cycles is not None and result.bound is not None

@@ -31,7 +31,7 @@ class Family:
         self._kinds: dict[Hashable, Kind] = {}
         self._of: dict[int, Kind] = {}
         self._grown: set[int] = set()
-        self._worths: list[float] = []
+        self._worths: tuple[list[float], ...] = ()
         self._columns_then = 0.0
         self._hopes = HOPES
 
@@ -89,17 +89,18 @@ class Family:
         return [members for members in paying if self._of[members].example in near]
 
     def _value(self) -> None:
-        """Find the worth of every operator: its dual price."""
+        """Find the worths of every operator: its dual prices."""
         columns = self.columns
         self._columns_then = len(columns)
         if all(1 << at in columns for at in range(len(self.wiring.readers))):
-            self._worths = dual_prices(len(self.wiring.readers), columns).tolist()
+            prices = dual_prices(len(self.wiring.readers), columns)
+            self._worths = tuple(one.tolist() for one in prices)
 
     def _gain(self, cost: float | None, members: int) -> float:
-        """Return how far a group may come below its operators' worths; 0 if it cannot."""
+        """Return how far a group may come below its operators' worths, by the prices that hope most; 0 if it cannot."""
         if cost is None or not self._worths:
             return 0.0 if cost is None else math.inf
-        worth = sum(self._worths[at] for at in places(members))
+        worth = max(sum(worths[at] for at in places(members)) for worths in self._worths)
         return max(0.0, worth - (1.0 - SLACK) * cost)
 
     def _larger(self, members: int) -> Iterator[int]:
