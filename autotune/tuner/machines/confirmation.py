@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from autotune.errors import ScheduleError
 from autotune.fusion.group import Group
+from autotune.fusion.partition import Names
 from autotune.graph.graph import Graph
 from autotune.measure.measurement import Failed, Measurement
 from autotune.measure.runner import Workers, measure
@@ -40,23 +41,32 @@ def confirm(
         result.candidate.key: result
         for result in measure(EmulatorTarget(spec), distinct.values(), workers)
     }
-    runs = [
+    fastest = [
         _fastest([results[candidate.key] for candidate in group], graph, spec) for group in wanted
     ]
-    return _figures(graph, len(groups), runs, spec, predicted_cycles)
+    texts = iter([candidate.schedule.to_json() for candidate, _ in fastest])
+    plan = tuple(
+        (tuple(op.name for op in group.ops), next(texts) if schedules else "")
+        for group, schedules in groups
+    )
+    return _figures(graph, plan, [run for _, run in fastest], spec, predicted_cycles)
 
 
-def _fastest(results: Sequence[Measurement], graph: Graph, spec: HardwareSpec) -> Execution:
-    runs = [result.execution for result in results if not isinstance(result, Failed)]
+def _fastest(
+    results: Sequence[Measurement], graph: Graph, spec: HardwareSpec
+) -> tuple[Candidate, Execution]:
+    runs = [
+        (result.candidate, result.execution) for result in results if not isinstance(result, Failed)
+    ]
     if not runs:
         failed = next(result for result in results if isinstance(result, Failed))
         raise ScheduleError(f"{graph.name} on {spec.name}: {failed.reason}")
-    return min(runs, key=lambda run: run.cycles)
+    return min(runs, key=lambda pair: pair[1].cycles)
 
 
 def _figures(
     graph: Graph,
-    groups: int,
+    plan: tuple[tuple[Names, str], ...],
     runs: Iterable[Execution],
     spec: HardwareSpec,
     predicted_cycles: float,
@@ -81,8 +91,9 @@ def _figures(
         energy_fj=energy_fj,
         dram_bytes=dram_bytes,
         operators=len(graph.ops),
-        groups=groups,
+        groups=len(plan),
         predicted_cycles=predicted_cycles,
         array_use=taken / max(1, cycles * spec.peak_macs_per_cycle),
         use=use,
+        plan=plan,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from autotune.errors import ScheduleError
 from autotune.fusion.group import Group
@@ -33,13 +34,12 @@ def _counted(graph: Graph, plan: Estimate, spec: HardwareSpec, workers: Workers)
         return Unfit(graph.name, str(error))
 
 
-def fastest_plans(searched: Explored, counted: Explored) -> Explored:
-    """Return a searched machine, each network by the faster of its two plans."""
-    pairs = zip(searched.point.outcomes, counted.point.outcomes, strict=True)
+def fastest_plans(first: Explored, second: Explored) -> Explored:
+    """Return the ``first`` machine, each network by the faster of the plans of two looks at it."""
+    pairs = zip(first.point.outcomes, second.point.outcomes, strict=True)
     outcomes = tuple(min(pair, key=_cycles) for pair in pairs)
-    design = searched.design
-    point = MachinePoint(design.settings, design.spec, outcomes, searched.point.warnings)
-    return Explored(design, point, searched.predicted)
+    point = replace(first.point, outcomes=outcomes)
+    return replace(first, point=point)
 
 
 def _cycles(outcome: Outcome) -> float:

@@ -1,8 +1,8 @@
 """Exploration: which machine within a budget runs networks fast, with little energy, on little area.
 
 The way of the data: anchors → menus of networks → the model prices machines in bulk, proposed by Optuna →
-the emulator runs the model's plans on those near the front → a search on the best of them → what the next
-doubling of each resource would buy.
+the emulator runs the model's plans on those near the front → a search on the best of them → what it found is
+carried to the others of the front → what the next doubling of each resource would buy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from autotune.tuner.machines.explored import (
 )
 from autotune.tuner.machines.figures import MachinePoint, geometric_mean
 from autotune.tuner.machines.front import non_dominated
-from autotune.tuner.machines.menu import Menu, menu_of
+from autotune.tuner.machines.menu import Menu, menu_of, menu_of_plans
 from autotune.tuner.machines.proposals import proposed
 from autotune.tuner.machines.search_point import PointOptions, searched
 from autotune.tuner.machines.space import DOUBLINGS, Design, Space, doubled
@@ -43,6 +43,8 @@ COUNTED = 8
 """Machines whose plans by the model the emulator runs, for each that is searched."""
 TOLERANCE = 0.05
 """Share by which predictions may err: machines so much dearer than the front are near it."""
+CARRIED = 0.15
+"""The same share for plans by the model, which a search may better by so much."""
 EXPLORE_STAGES: Mapping[str, float] = {"menus": 0.2, "price": 0.3, "count": 0.15, "confirm": 0.35}
 """Phases of an exploration with their shares of its time."""
 
@@ -90,7 +92,7 @@ class Exploration:
                 f"{self.space.budget.watts:.3g} W runs all networks; raise the budget or add values"
             )
         priced_seconds = self.clock() - begin
-        confirmed = self._searched(self._counted(priced))
+        confirmed = self._carried(self._searched(self._counted(priced)))
         base = self._confirm(self.space.base_design)
         if base.costs is not None and self._may_choose(base.design):
             others = (one for one in confirmed if one.design.spec != base.design.spec)
@@ -163,6 +165,29 @@ class Exploration:
             if made.costs is not None:
                 left[one.design.spec.profile_id] = fastest_plans(made, one)
         return list(left.values())
+
+    def _carried(self, confirmed: Sequence[Explored]) -> list[Explored]:
+        """Try what searches found on the machines near the front that were not searched: the model fits these plans
+        to each, the emulator runs them, and the faster plan of every network counts."""
+        found = [one.point.figures for one in confirmed if one.searched]
+        plans = [one for one in found if one is not None]
+        burst, seed = self.space.base.dram.burst_bytes, self.options.point.seed
+        menus = [
+            menu_of_plans(graph, [figures[at] for figures in plans], burst, seed)
+            for at, graph in enumerate(self.graphs)
+        ]
+        costs = [one.costs for one in confirmed if one.costs is not None]
+        near = set(non_dominated(costs, CARRIED))
+        return [
+            one if one.searched or at not in near else self._with_plans(one, menus)
+            for at, one in enumerate(confirmed)
+        ]
+
+    def _with_plans(self, counted: Explored, menus: Sequence[Menu]) -> Explored:
+        fitted = price(counted.design, menus)
+        if fitted.costs is None:
+            return counted
+        return fastest_plans(counted, count(fitted, self.graphs, self.options.point.workers))
 
     def _may_choose(self, base: Design) -> bool:
         """Return True if the base is a machine of the space."""

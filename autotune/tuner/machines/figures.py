@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from autotune.fusion.partition import Names
 from autotune.isa.formats import Format
 from autotune.targets.settings import Value
 from autotune.targets.spec import HardwareSpec
@@ -33,7 +34,8 @@ class NetworkFigures:
     """One run of a network by a plan on a machine, as the emulator counts it.
 
     ``use`` is the busy share of each of ``PARTS``; ``array_use`` the useful multiply-adds over those of all
-    cells in all cycles, each format by its peak. ``predicted_cycles`` are the cost model's.
+    cells in all cycles, each format by its peak. ``predicted_cycles`` are the cost model's. ``plan`` are the groups by
+    operator, each with its schedule as text; views have an empty one.
     """
 
     network: str
@@ -46,6 +48,7 @@ class NetworkFigures:
     predicted_cycles: float
     array_use: float
     use: Mapping[str, float] = field(hash=False)
+    plan: tuple[tuple[Names, str], ...] = ()
 
     @property
     def seconds(self) -> float:

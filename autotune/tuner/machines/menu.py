@@ -30,6 +30,7 @@ from autotune.targets.spec import HardwareSpec
 from autotune.tuner.exact.prover import Prover
 from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.legality import legal_nests
+from autotune.tuner.machines.figures import NetworkFigures
 from autotune.tuner.machines.search_point import model_of
 from autotune.tuner.objective import Objective
 from autotune.tuner.problem import FusionProblem
@@ -212,6 +213,31 @@ def menu_of(graph: Graph, anchors: Sequence[HardwareSpec], seed: int, progress: 
     listed = {name for partition in partitions for name in partition.groups}
     schedules = _listed_schedules(graph, sorted(listed), judges, classes)
     return Menu(graph, tuple(partitions), classes, schedules, seed)
+
+
+def menu_of_plans(
+    graph: Graph, found: Sequence[NetworkFigures], burst_bytes: int, seed: int
+) -> Menu:
+    """Return a menu of the groups and schedules of plans that were found on other machines; groups are alike by
+    bursts of ``burst_bytes``."""
+    partitions = [Partition.of(graph, [names for names, _ in one.plan]) for one in found]
+    classes = EquivalenceClasses(burst_bytes)
+    offers: dict[str, list[Schedule]] = {}
+    tables: dict[str, tuple[Nest, ...]] = {}
+    for names, text in dict.fromkeys(pair for one in found for pair in one.plan if pair[1]):
+        group = classes.representative(Group.from_graph(graph, names))
+        nests = analyse(group)
+        if not isinstance(nests, Rejection):
+            tables[group.key] = nests
+            offers.setdefault(group.key, []).append(Schedule.from_json(text))
+    schedules = {
+        key: tuple(
+            (nest, _table(nest, [schedule.nests[at] for schedule in offers[key]]))
+            for at, nest in enumerate(nests)
+        )
+        for key, nests in tables.items()
+    }
+    return Menu(graph, tuple(dict.fromkeys(partitions)), classes, schedules, seed)
 
 
 def _partitions(

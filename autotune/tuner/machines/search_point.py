@@ -115,8 +115,9 @@ def _read(content: bytes | None, graph: Graph) -> NetworkFigures | None:
         document = None if content is None else json.loads(content)
         if not isinstance(document, Mapping):
             return None
-        return NetworkFigures(**{**document, "network": graph.name})
-    except (ValueError, TypeError):
+        plan = tuple((tuple(names), text) for names, text in document["plan"])
+        return NetworkFigures(**{**document, "network": graph.name, "plan": plan})
+    except (KeyError, ValueError, TypeError):
         return None
 
 
