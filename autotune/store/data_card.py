@@ -5,16 +5,19 @@ After Gebru et al. 2021, *Datasheets for datasets*, CACM 64(12).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
-
-from autotune.store.contents import machines_of
-from autotune.store.schema import RECORDS
-from autotune.store.store import Store
+if TYPE_CHECKING:
+    from autotune.store.parquet_folder import ParquetContents
 
 CARD = "README.md"
+_MACHINE = ["profile_id", "toolchain"]
+_KEYS = [*_MACHINE, "target", "source", "outcome"]
+_ORDER = [(name, "ascending") for name in _KEYS]
+_Machine = tuple[str, str]
 RECORD_COLUMNS = {
     "group_key": ("", "hash of the fusion group: equal operators and shapes have equal ones"),
     "group_json": ("JSON", "the fusion group: operators, shapes, inputs and outputs"),
@@ -63,49 +66,77 @@ first. Operands are drawn numbers; no user's data, text or name is in the files,
 """
 
 
-def data_card(store: Store, profile_ids: Sequence[str]) -> str:
-    """Return the card of an export of these machines, as Markdown."""
+def data_card(contents: ParquetContents) -> str:
+    """Return the card of an export, as Markdown. Counts are those of its files."""
     tables = {
         "records.parquet": RECORD_COLUMNS,
         "profiles.parquet": PROFILE_COLUMNS,
         "models.parquet": MODEL_COLUMNS,
     }
-    parts = [_HEAD, _machines(store, profile_ids), _measured(store, profile_ids)]
+    counted, groups = _counted(contents)
+    parts = [_HEAD, _machines(contents, counted, groups), _measured(counted)]
     parts += [_columns(name, columns) for name, columns in tables.items()]
     return "\n".join(parts)
 
 
-def _machines(store: Store, profile_ids: Sequence[str]) -> str:
-    rows = [
-        (
-            ", ".join(one.names),
-            one.profile_id,
-            one.toolchain or "unknown",
-            f"{one.measurements:,}",
-            f"{one.groups:,}",
-            str(one.models),
-        )
-        for one in machines_of(store)
-        if one.profile_id in profile_ids
-    ]
+def _counted(contents: ParquetContents) -> tuple[list[dict[str, Any]], Mapping[_Machine, int]]:
+    """Return how many measurements there are by ``_KEYS``, with the first and last time, and how many
+    groups each machine with its toolchain has."""
+    import pyarrow as pa
+
+    kinds, groups = [], []
+    times: list[Any] = [("created_at", how) for how in ("count", "min", "max")]
+    for batch in contents.batches([*_KEYS, "group_key", "created_at"]):
+        table = pa.table({name: _plain(batch.column(name)) for name in batch.schema.names})
+        kinds.append(table.group_by(_KEYS).aggregate(times))
+        groups.append(table.group_by([*_MACHINE, "group_key"]).aggregate([]))
+    if not kinds:
+        return [], {}
+    sums: list[Any] = [(f"created_at_{how}", how.replace("count", "sum")) for _, how in times]
+    kind_rows = pa.concat_tables(kinds).group_by(_KEYS).aggregate(sums).sort_by(_ORDER).to_pylist()
+    distinct = pa.concat_tables(groups).group_by([*_MACHINE, "group_key"]).aggregate([])
+    machines = distinct.group_by(_MACHINE).aggregate([("group_key", "count")]).to_pylist()
+    counts = {(row["profile_id"], row["toolchain"]): row["group_key_count"] for row in machines}
+    return kind_rows, counts
+
+
+def _machines(
+    contents: ParquetContents, counted: Sequence[dict[str, Any]], groups: Mapping[_Machine, int]
+) -> str:
+    keys = {(row["profile_id"], row["toolchain"]) for row in counted}
+    keys |= {(p, "") for p in contents.profile_ids() if all(p != one for one, _ in keys)}
+    rows = []
+    for profile, toolchain in sorted(keys):
+        ours = [row for row in counted if row["profile_id"] == profile]
+        described = contents.profile(profile)
+        called = {row["target"] for row in ours} | ({described.name} if described else set())
+        count = sum(r["created_at_count_sum"] for r in ours if r["toolchain"] == toolchain)
+        machine = (", ".join(sorted(called)), profile, toolchain or "unknown", f"{count:,}")
+        models = str(len(contents.models(profile)))
+        rows.append((*machine, f"{groups.get((profile, toolchain), 0):,}", models))
     names = ("machine", "profile", "toolchain", "measurements", "groups", "models")
     return _table("Machines", names, rows)
 
 
-def _measured(store: Store, profile_ids: Sequence[str]) -> str:
+def _measured(counted: Sequence[dict[str, Any]]) -> str:
     """Return how many measurements there are by machine, source and outcome, and when they were taken."""
-    r = RECORDS.c
-    keys = (r.profile_id, r.source, r.outcome)
-    figures = (func.count(), func.min(r.created_at), func.max(r.created_at))
-    query = select(*keys, *figures).group_by(*keys).order_by(*keys)
-    with store.database.read() as connection:
-        found = connection.execute(query).all()
+    kinds: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in counted:
+        kinds[row["profile_id"], row["source"], row["outcome"]].append(row)
     rows = [
-        (profile, source, outcome, f"{count:,}", _day(first), _day(last))
-        for profile, source, outcome, count, first, last in found
-        if profile in profile_ids
+        (
+            *kind,
+            f"{sum(row['created_at_count_sum'] for row in ours):,}",
+            _day(min(row["created_at_min_min"] for row in ours)),
+            _day(max(row["created_at_max_max"] for row in ours)),
+        )
+        for kind, ours in sorted(kinds.items())
     ]
     return _table("Measurements", ("profile", "source", "outcome", "rows", "from", "to"), rows)
+
+
+def _plain(column: Any) -> Any:
+    return column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
 
 
 def _day(seconds: float) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from autotune.errors import StoreError
 from autotune.store.contents import BATCH, ModelRow, ProfileRow, StoreContents
 from autotune.store.data_card import CARD, data_card
-from autotune.store.record_columns import RecordColumns, read_columns, read_texts
+from autotune.store.export_columns import VERSION, exported, schema, writer
+from autotune.store.export_process import can_read, write_apart
+from autotune.store.record_columns import AT_ONCE, RecordColumns, read_columns, read_texts
+from autotune.store.record_rows import COLUMNS
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 
@@ -22,23 +23,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RECORDS, PROFILES, MODELS = "records.parquet", "profiles.parquet", "models.parquet"
-VERSION = "1"
-"""Version of the columns, in the metadata of the files."""
-_NUMBERS = ("cycles", "energy_fj", "dram_bytes")
-_REPEATED = (
-    *("group_key", "group_json", "profile_id", "target", "network", "source", "outcome", "reason"),
-    *("toolchain", "counter_names"),
-)
-"""Columns of few values, each stored once."""
-_TEXTS = {"group_json": "group_digest", "counter_names": "counters_digest"}
-"""Columns of texts, by the column of their hashes in the store."""
+APART_FROM = 50_000
+"""Measurements from which a process of its own pays."""
 
 
-def write_folder(store: Store, folder: Path, profile_ids: Sequence[str]) -> int:
+def write_folder(
+    store: Store, folder: Path, profile_ids: Sequence[str], apart_from: int = APART_FROM
+) -> int:
     """Write the contents of a store that concern some machines, with a data card; return the number of
     measurements.
 
-    Raises ``StoreError`` without pyarrow, and for a folder that cannot be written.
+    From ``apart_from`` measurements on, a process of its own reads them where it can. Raises ``StoreError`` without
+    pyarrow, for a damaged measurement, and for a folder that cannot be written.
     """
     pq, source = _parquet(), StoreContents(store)
     machines = [row for one in profile_ids if (row := source.profile(one)) is not None]
@@ -48,68 +44,49 @@ def write_folder(store: Store, folder: Path, profile_ids: Sequence[str]) -> int:
         _write(pq, folder / PROFILES, [asdict(row) for row in machines], ProfileRow)
         _write(pq, folder / MODELS, [asdict(row) for row in models], ModelRow)
         part = folder / f"{RECORDS}.part"
-        count = _write_records(pq, part, store, profile_ids)
+        count = _write_records(pq, part, store, profile_ids, apart_from)
         part.replace(folder / RECORDS)
-        (folder / CARD).write_text(data_card(store, profile_ids), "utf-8")
+        (folder / CARD).write_text(data_card(ParquetContents(folder)), "utf-8")
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written: {error}; give another folder") from None
     return count
 
 
-def _write_records(pq: Any, path: Path, store: Store, profile_ids: Sequence[str]) -> int:
-    texts, count = read_texts(store), 0
-    with pq.ParquetWriter(path, _schema(Record), compression="zstd", compression_level=1) as writer:
+def _write_records(
+    pq: Any, path: Path, store: Store, profile_ids: Sequence[str], apart_from: int
+) -> int:
+    place = store.database.source
+    can_leave = place is not None and store.is_writable and can_read(place)
+    if place is not None and can_leave and sum(map(store.count, profile_ids)) >= apart_from:
+        count = write_apart(place, COLUMNS, _names(Record), profile_ids, path)
+        if count is not None:
+            return count
+    kept, texts, count = _schema(Record), _arrow_texts(store), 0
+    with writer(pq, path, kept) as file:
         for columns in read_columns(store, profile_ids):
-            writer.write_table(_table(columns, texts, store.path))
+            file.write_table(_table(columns, texts, kept, store.path))
             count += columns.count
     return count
 
 
-def _table(columns: RecordColumns, texts: Mapping[bytes, str], place: str) -> pa.Table:
+def _arrow_texts(store: Store) -> tuple[Any, Any]:
+    import pyarrow as pa
+
+    texts = read_texts(store)
+    return pa.array(list(texts), pa.binary()), pa.array(list(texts.values()), pa.string())
+
+
+def _table(columns: RecordColumns, texts: tuple[Any, Any], kept: pa.Schema, place: str) -> pa.Table:
     """Return measurements as Parquet has them. Raises ``StoreError`` for a damaged one."""
     import pyarrow as pa
 
-    schema = _schema(Record)
     try:
-        arrays = [_array(columns, texts, field) for field in schema]
-    except (KeyError, ValueError) as error:
+        arrays = {name: pa.array(values) for name, values in columns.values.items()}
+        return exported(arrays, texts, kept)
+    except (ValueError, pa.ArrowException) as error:
         raise StoreError(
             f"{place}: a measurement is damaged ({error}); 'autotune store verify' tells which"
         ) from None
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _array(columns: RecordColumns, texts: Mapping[bytes, str], field: Any) -> Any:
-    """Return a column; ``field`` is its name and type."""
-    import pyarrow as pa
-
-    if field.name == "counters":
-        return _counters(columns.values["counters"])
-    if field.name in _TEXTS:
-        return _shared(columns.values[_TEXTS[field.name]], texts)
-    if pa.types.is_dictionary(field.type):
-        return pa.array(columns.values[field.name], pa.string()).dictionary_encode()
-    return pa.array(columns.values[field.name], field.type)
-
-
-def _counters(blobs: Sequence[bytes]) -> Any:
-    """Return packed counters as lists of integers. Raises ``ValueError``."""
-    import pyarrow as pa
-
-    lengths = np.fromiter(map(len, blobs), np.int64, len(blobs))
-    if np.any(lengths % 8):
-        raise ValueError("its counters are no integers of 64 bits")
-    offsets = np.concatenate(([0], np.cumsum(lengths // 8))).astype(np.int32)
-    return pa.ListArray.from_arrays(offsets, np.frombuffer(b"".join(blobs), "<i8"))
-
-
-def _shared(digests: Sequence[bytes], texts: Mapping[bytes, str]) -> Any:
-    """Return texts by hash, each stored once. Raises ``KeyError`` for one that is lost."""
-    import pyarrow as pa
-
-    numbers = {one: number for number, one in enumerate(dict.fromkeys(digests))}
-    indices = np.fromiter(map(numbers.__getitem__, digests), np.int32, len(digests))
-    return pa.DictionaryArray.from_arrays(indices, pa.array([texts[one] for one in numbers]))
 
 
 def _write(pq: Any, path: Path, rows: Sequence[dict[str, Any]], kind: type) -> None:
@@ -124,13 +101,7 @@ def _names(kind: type) -> list[str]:
 
 
 def _schema(kind: type) -> pa.Schema:
-    import pyarrow as pa
-
-    special = {name: pa.int64() for name in (*_NUMBERS, "feature_version")}
-    special |= {name: pa.dictionary(pa.int32(), pa.string()) for name in _REPEATED}
-    special |= {"created_at": pa.float64(), "blob": pa.binary(), "counters": pa.list_(pa.int64())}
-    columns = [(name, special.get(name, pa.string())) for name in _names(kind)]
-    return pa.schema(columns, metadata={"autotune_columns": VERSION})
+    return schema(_names(kind), kind is Record)
 
 
 class ParquetContents:
@@ -188,6 +159,11 @@ class ParquetContents:
     def models(self, profile_id: str) -> Sequence[ModelRow]:
         """Return the cost models of a machine."""
         return [row for row in self._models if row.profile_id == profile_id]
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield columns of all measurements as batches of Arrow, in the order they came."""
+        with self._read(RECORDS, self._pq.ParquetFile) as file:
+            yield from file.iter_batches(AT_ONCE, columns=list(columns))
 
     def records(self, profile_id: str) -> Iterator[Sequence[Record]]:
         """Yield the measurements on a machine, in the order they came, in batches."""

@@ -31,7 +31,7 @@ def test_every_column_of_every_file_has_a_row(tmp_path: Path) -> None:
     assert ParquetContents(tmp_path).profile_ids() == ["p"]
 
 
-def test_a_card_counts_by_machine_source_and_outcome_with_dates() -> None:
+def test_a_card_counts_by_machine_source_and_outcome_with_dates(tmp_path: Path) -> None:
     day = 86_400.0
     with Store.memory() as store:
         store.save_profile(StoredProfile("p", "a|b", "{}"))
@@ -43,14 +43,17 @@ def test_a_card_counts_by_machine_source_and_outcome_with_dates() -> None:
                 record(4, "search", "q", created_at=day, toolchain="t"),
             ]
         )
-        card = data_card(store, ["p"])
+        write_folder(store, tmp_path, ["p"])
+    card = data_card(ParquetContents(tmp_path))
+    assert "| a\\|b, edge | p | t | 3 | 3 | 0 |" in card
     assert "| p | calibrate | ok | 2 | 1970-01-02 | 1970-01-04 |" in card
     assert "| p | search | ok | 1 | 1970-01-02 | 1970-01-02 |" in card
     assert "| q |" not in card
     assert "a\\|b" in card
 
 
-def test_a_clock_that_is_wrong_by_ages_stops_no_export() -> None:
+def test_a_clock_that_is_wrong_by_ages_stops_no_export(tmp_path: Path) -> None:
     with Store.memory() as store:
         store.add([record(1, "search", "p", created_at=1e15)])
-        assert "| 1e+15 s |" in data_card(store, ["p"])
+        write_folder(store, tmp_path, ["p"])
+    assert "| 1e+15 s |" in data_card(ParquetContents(tmp_path))
