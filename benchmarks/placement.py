@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from autotune.graph.accuracy import Accuracy
+from autotune.operators.tensor import Array
 from autotune.runtime.device_search import DeviceRequest, DeviceSearch, search_on_devices
 from autotune.runtime.session.defaults import open_devices, resolve_model
 from autotune.runtime.session.session import Session
@@ -44,6 +47,8 @@ COPIES = 2
 """Requests of each network in the mixed work."""
 EVALUATIONS = 4_000
 """Placements that the search of a row looks at."""
+REQUESTS, THREADS, ROUNDS = 12, (1, 2, 4), 3
+"""Requests that a session answers, threads that ask, and rounds of each number."""
 RANDOM = 20
 """Random placements, of which mean and worst are told."""
 
@@ -61,7 +66,7 @@ the longest first. *Round robin* and *random* ({random}
 draws: mean, worst) and *HEFT* place the same groups as *search*, which begins with HEFT and every single device. *Gained* is the part of
 the way from the best single device to the bound: (single − search) / (single − bound); it is empty where a single device is within 1 %.
 Streams have {stream} requests, and filling and draining counts; *endless* is the time between requests of a stream without end.
-In the last table devices share DRAM: *no sharing* is the time if they did not, *placed blindly* that placement with sharing.
+In the table of shared DRAM: *no sharing* is the time if they did not, *placed blindly* that placement with sharing.
 The bound of a stream comes from an integer programme with transfers.
 *Outputs* are held against the numpy reference as `autotune run --check` does: each number within 1e-3 of itself plus 1e-5 of
 its output's range.
@@ -229,12 +234,14 @@ def shared_table(networks: Sequence[str]) -> Table:
     return Table(said, columns, tuple(rows))
 
 
-def searched(network: str, devices: Sequence[str], links: Links) -> DeviceSearch:
-    """Cost a network on devices and place it for latency."""
+def searched(
+    network: str, devices: Sequence[str], links: Links, serving: Serving = Serving.LATENCY
+) -> DeviceSearch:
+    """Cost a network on devices and place it."""
     request = DeviceRequest(
         resolve_model(network),
         open_devices(devices, links),
-        Serving.LATENCY,
+        serving,
         SearchOptions(measure=0),
         {},
         Accuracy.EXACT,
@@ -304,6 +311,32 @@ def tables(
     ]
 
 
+def pipeline_table(networks: Sequence[str]) -> Table:
+    """Return how many requests a session answers in a second, with as many under way as there are threads."""
+    title, devices = "mobile, gemmini-like, tpuv1-like", SETS["mobile, gemmini-like, tpuv1-like"]
+    rows = []
+    for name in networks:
+        found = searched(name, devices, ON_CHIP, Serving.THROUGHPUT)
+        with Session(found.plan, found.devices) as session:
+            requests = [session.draw_inputs(np.random.default_rng(n)) for n in range(REQUESTS)]
+            rates = [[answered(session, requests, n) for n in THREADS] for _ in range(ROUNDS)]
+        best = [max(column) for column in zip(*rates, strict=True)]
+        rows.append((name, *(f"{rate:.2f}" for rate in best), f"{max(best) / best[0]:.2f}"))
+        print(rows[-1], file=sys.stderr)
+    said = f"{title}; the plan for a stream. Requests that this machine's emulators answer in a second, by threads that ask."
+    columns = ("network", *(str(count) for count in THREADS), "most / one")
+    return Table(f"{said} The best of {ROUNDS} rounds in turns.", columns, tuple(rows))
+
+
+def answered(session: Session, requests: Sequence[Mapping[str, Array]], threads: int) -> float:
+    """Return the requests a second that a session answers to so many threads."""
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(session.run, requests):
+            pass
+    return len(requests) / (time.perf_counter() - begin)
+
+
 def _cells(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
     return tuple(row.cells() for row in rows)
 
@@ -322,6 +355,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for table in tables(title, devices, links, chosen.networks)
     ]
     made.append(shared_table(chosen.networks))
+    made.append(pipeline_table(chosen.networks))
     if chosen.json is not None:
         rows = [{"title": x.title, "columns": x.columns, "rows": x.rows} for x in made]
         chosen.json.write_text(json.dumps(rows, indent=1))

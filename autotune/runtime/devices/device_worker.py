@@ -29,22 +29,38 @@ class _Job:
 
 
 class DeviceWorker:
-    """Runs work of one device in a daemon thread, which ends by ``stop`` or with the process."""
+    """Runs work of one device in a daemon thread, which ends by ``stop`` or with the process.
+
+    Several threads may call it; the device does one thing at a time.
+    """
 
     def __init__(
         self, device: str, time_limit_seconds: float, wait: Wait = threading.Event.wait
     ) -> None:
         self._device, self._limit_seconds, self._wait = device, time_limit_seconds, wait
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._turn = threading.Lock()
+        self._failure: DeviceFailure | None = None
         name = f"autotune-{device}"
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
     def call(self, work: Callable[[], Any]) -> Any:
-        """Return the result of ``work``.
+        """Return the result of ``work``, after that of other threads.
 
-        Raises ``DeviceFailure`` for whatever it raises, and when it takes longer than the time limit.
+        Raises ``DeviceFailure`` for whatever it raises, and when it takes longer than the time limit; waiting for other
+        threads does not count. A device that has failed fails at once from then on.
         """
+        with self._turn:
+            if self._failure is not None:
+                raise DeviceFailure(self._device, self._failure.reason)
+            try:
+                return self._done(work)
+            except DeviceFailure as failure:
+                self._failure = failure
+                raise
+
+    def _done(self, work: Callable[[], Any]) -> Any:
         job = _Job(work)
         self._jobs.put(job)
         if not self._wait(job.done, self._limit_seconds):

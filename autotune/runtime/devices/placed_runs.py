@@ -20,10 +20,12 @@ from autotune.targets.device_set import DeviceSet
 
 
 class PlacedRuns:
-    """Runs a session's table on its devices, one group at a time, so that none slows another that is timed by a clock.
+    """Runs a session's table on its devices, the groups of one request one after the other, so that none slows another
+    that is timed by a clock.
 
-    What devices do at the same time is in the timeline of each run. A device that raises, or that hangs, is used no
-    more: ``heirs`` in their order take its groups, and the run begins again. Several threads take turns.
+    What devices do at the same time is in the timeline of each run. Requests of several threads are under way at the
+    same time, as in a pipeline: each device takes one group at a time. A device that raises, or that hangs, is used no
+    more: ``heirs`` in their order take its groups, and the runs that wanted it begin again.
     """
 
     def __init__(
@@ -40,7 +42,8 @@ class PlacedRuns:
         self._workers = {
             name: DeviceWorker(name, devices.time_limit_seconds, wait) for name in self._heirs
         }
-        self._turn = threading.Lock()
+        self._losing = threading.Lock()
+        self._counting = threading.Lock()
         self._events: tuple[Event, ...] = ()
         self._runs = 0
 
@@ -54,16 +57,17 @@ class PlacedRuns:
 
         Raises ``TargetError`` when the last device has failed, or no other can run some group.
         """
-        with self._turn:
-            while True:
-                table = self._published.current
-                try:
-                    outputs, trace = self._attempt(table, inputs)
-                except DeviceFailure as failure:
-                    self._lose(failure, table)
-                    continue
+        while True:
+            table = self._published.current
+            try:
+                outputs, trace = self._attempt(table, inputs)
+            except DeviceFailure as failure:
+                with self._losing:
+                    self._lose(failure)
+                continue
+            with self._counting:
                 self._runs += 1
-                return outputs, trace
+            return outputs, trace
 
     def _attempt(
         self, table: ProgramTable, inputs: Mapping[str, Array]
@@ -93,13 +97,16 @@ class PlacedRuns:
         cycles = max(1, round(self._devices.nanoseconds(step.device, execution.cycles)))
         return GroupRun(step, replace(execution, cycles=cycles))
 
-    def _lose(self, failure: DeviceFailure, table: ProgramTable) -> None:
-        """Move the groups of a failed device to the others, and say so."""
-        lost = failure.device
-        self._heirs.remove(lost)
-        self._workers[lost].stop()
+    def _lose(self, failure: DeviceFailure) -> None:
+        """Move the groups of a failed device to the others, and say so; once, however many runs wanted it."""
+        lost, table = failure.device, self._published.current
+        if lost in self._heirs:
+            self._heirs.remove(lost)
+            self._workers[lost].stop()
         if not self._heirs:
             raise TargetError(f"{table.graph.name}: {failure}; no device is left") from failure
+        if all(choice.device != lost for choice in table.choices):
+            return  # another run has moved its groups meanwhile
         choices = moved(table.graph, table.choices, self._devices, lost, self._heirs)
         fresh = placed_table(table.graph, choices, self._devices, self._cache)
         self._published.update(lambda _: fresh)

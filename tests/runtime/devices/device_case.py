@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -43,6 +44,48 @@ class Failing(EmulatorTarget):
             self.is_hanging.set()
             self.released.wait()
         raise OSError("the bus is gone")
+
+
+class Meeting:
+    """Counts groups under way on all devices and on each."""
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted, self.has_met = wanted, threading.Event()
+        self.running: Counter[str] = Counter()
+        self.most_on_one = 0
+        self._lock = threading.Lock()
+
+    def come(self, name: str) -> None:
+        """A group begins; it waits until as many as wanted are under way, once."""
+        with self._lock:
+            self.running[name] += 1
+            self.most_on_one = max(self.most_on_one, *self.running.values())
+            if self.running.total() == self.wanted:
+                self.has_met.set()
+        self.has_met.wait(20)
+
+    def go(self, name: str) -> None:
+        """A group has ended."""
+        with self._lock:
+            self.running[name] -= 1
+
+
+class Meets(EmulatorTarget):
+    """An emulated device whose groups wait for those of another one."""
+
+    def __init__(self, name: str, meeting: Meeting) -> None:
+        super().__init__(load_spec(name), name)
+        self._meeting = meeting
+
+    def run(
+        self, program: Program, tensors: Mapping[str, Array], parameters: Any = None
+    ) -> tuple[Execution, dict[str, Array]]:
+        """Runs a group when others are under way."""
+        self._meeting.come(self.name)
+        try:
+            return super().run(program, tensors, parameters)
+        finally:
+            self._meeting.go(self.name)
 
 
 def emulated(name: str) -> EmulatorTarget:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -25,7 +26,15 @@ from autotune.runtime.session.session import Session
 from autotune.targets.device_set import DeviceSet
 from autotune.targets.opening import target
 from tests.drawn_graphs import graphs
-from tests.runtime.devices.device_case import Failing, choices_on, device_set, emulated, plan_of
+from tests.runtime.devices.device_case import (
+    Failing,
+    Meeting,
+    Meets,
+    choices_on,
+    device_set,
+    emulated,
+    plan_of,
+)
 from tests.runtime.runtime_case import inputs as given_inputs
 from tests.runtime.runtime_case import network
 from tests.tuner.placement.test_simulation import check
@@ -129,13 +138,56 @@ def test_a_session_ends_when_its_last_device_fails() -> None:
         assert_right(session)
 
 
-def test_a_device_that_was_abandoned_changes_nothing() -> None:
-    gate, done = threading.Event(), []
-    worker = DeviceWorker("slow", 5.0, lambda finished, _: gate.is_set() and finished.wait())
-    with pytest.raises(DeviceFailure, match="device slow failed: no result within 5 s"):
-        worker.call(lambda: done.append(1))
-    gate.set()
-    assert worker.call(lambda: 7) == 7
+def test_requests_of_several_threads_are_on_several_devices_at_once() -> None:
+    meeting = Meeting(2)
+    devices = device_set(Meets("edge", meeting), Meets("mobile", meeting))
+    with session_on(devices) as session:
+        drawn = [session.draw_inputs(np.random.default_rng(seed)) for seed in range(6)]
+        with ThreadPoolExecutor(3) as threads:
+            answers = list(threads.map(session.run, drawn))
+        for inputs, got in zip(drawn, answers, strict=True):
+            for name, value in session.reference_outputs(inputs).items():
+                np.testing.assert_allclose(got[name], value, rtol=1e-4, atol=1e-5)
+    assert meeting.has_met.is_set(), "two devices worked at the same time"
+    assert meeting.most_on_one == 1, "a device does one thing at a time"
+
+
+@pytest.mark.parametrize("at", [0, 2, 5])
+def test_a_device_fails_while_several_requests_are_under_way(at: int) -> None:
+    with session_on(device_set(emulated("mobile"), Failing("broken", at))) as session:
+        drawn = [session.draw_inputs(np.random.default_rng(seed)) for seed in range(6)]
+        with ThreadPoolExecutor(3) as threads:
+            answers = list(threads.map(session.run, drawn))
+        (event,) = session.events
+        assert "groups run on mobile" in event.text
+        for inputs, got in zip(drawn, answers, strict=True):
+            for name, value in session.reference_outputs(inputs).items():
+                np.testing.assert_allclose(got[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_groups_that_no_device_takes_end_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_fits(*_: object) -> None:
+        raise TargetError("no other device can run it")
+
+    monkeypatch.setattr("autotune.runtime.devices.placed_runs.moved", none_fits)
+    with session_on(device_set(emulated("mobile"), Failing("broken"))) as session:
+        for _ in range(2):
+            with pytest.raises(TargetError, match="no other device can run it"):
+                assert_right(session)
+
+
+def test_a_device_that_has_failed_lets_nobody_wait() -> None:
+    waits = []
+
+    def wait(done: threading.Event, seconds: float) -> bool:
+        waits.append(seconds)
+        return False
+
+    worker = DeviceWorker("slow", 5.0, wait)
+    for _ in range(3):
+        with pytest.raises(DeviceFailure, match="device slow failed: no result within 5 s"):
+            worker.call(lambda: None)
+    assert waits == [5.0]
     worker.stop()
 
 
