@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -32,6 +33,7 @@ def connect(address: str, paths: tuple[str, ...] = ()) -> Any:
         )
     except (OSError, ValueError) as error:
         cause = " ".join(str(error.__cause__ or error).split()) or type(error).__name__
+        cause = re.sub(r"in <.*? object at 0x\w+>: ", "", cause)  # what of Dask said it
         raise TargetError(
             f"{address}: no Dask scheduler answers ({cause:.120}); start one there with 'dask scheduler', "
             "and give the address that it prints"
