@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
 
 from autotune import __version__
-from autotune.errors import AutotuneError, one_line
+from autotune.errors import AutotuneError, InputError, one_line
 from autotune.serve.documents import (
     BatchAnswer,
     BatchRequest,
@@ -29,10 +29,11 @@ from autotune.serve.documents import (
     TargetDocument,
 )
 from autotune.serve.gate import PLAN, Gate, TooLarge
+from autotune.serve.gathering import Gathering
 from autotune.serve.limits import Rate
 from autotune.serve.metrics import Metrics
 from autotune.serve.oracle import Oracle, UnknownTarget
-from autotune.serve.remembered import Remembered
+from autotune.serve.remembered import LONGEST, Remembered
 from autotune.tuner.options import DEFAULT_TRIALS
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -49,6 +50,9 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 Question = TypeVar("Question", bound=BaseModel)
 Ask = Callable[[Question], BaseModel]
+Work = Callable[[bytes], Awaitable[bytes]]
+GATHERED = 256
+"""Predictions that are made at once."""
 
 
 def create_application(oracle: Oracle, token: str | None = None) -> Gate:
@@ -93,9 +97,11 @@ def _add_routes(
     def add(
         path: str, document: type[Question], answer: type[BaseModel], ask: Ask[Question]
     ) -> None:
-        _add_question(app, path, document, answer, ask, remembered.get(path))
+        work = _alone(document, ask)
+        _add_route(app, path, document, answer, work, remembered.get(path))
 
-    add("/v1/predict", PredictRequest, CostDocument, oracle.predict)
+    one = _together(oracle, Gathering(oracle.predict_alike, GATHERED))
+    _add_route(app, "/v1/predict", PredictRequest, CostDocument, one, remembered["/v1/predict"])
     add("/v1/predict/batch", BatchRequest, BatchAnswer, oracle.predict_batch)
     add("/v1/schedule", PredictRequest, BestSchedule, oracle.best_schedule)
     add("/v1/fuse", FuseRequest, FuseAnswer, oracle.should_fuse)
@@ -103,27 +109,58 @@ def _add_routes(
     return [route.path for route in app.routes if hasattr(route, "path")]
 
 
-def _add_question(
-    app: FastAPI,
-    path: str,
-    document: type[Question],
-    answer: type[BaseModel],
-    ask: Ask[Question],
-    remembered: Remembered | None,
-) -> None:
-    """Add a route from one JSON document to another; ``remembered`` keeps answers, None where the store may change them."""
+def _alone(document: type[Question], ask: Ask[Question]) -> Work:
+    """Return what answers a request by itself, in a thread."""
 
     def answer_to(body: bytes) -> bytes:
         return ask(document.model_validate_json(body)).model_dump_json().encode()
 
+    async def work(body: bytes) -> bytes:
+        return await run_in_threadpool(answer_to, body)
+
+    work.__doc__ = ask.__doc__
+    return work
+
+
+def _together(oracle: Oracle, gathering: Gathering[PredictRequest, CostDocument | Refused]) -> Work:
+    """Return what answers predictions: schedules of one group that come at the same time are predicted at once, as
+    most of the time of one goes into what does not grow with their number."""
+    alone = _alone(PredictRequest, oracle.predict)
+
+    async def work(body: bytes) -> bytes:
+        if len(body) > LONGEST:
+            return await alone(body)
+        asked = PredictRequest.model_validate_json(body)
+        if asked.schedule is None:
+            return await alone(body)
+        oracle.predictor(asked.target)
+        cost = await gathering.ask((asked.target, repr(asked.layers)), asked)
+        if isinstance(cost, Refused):
+            raise InputError(cost.error)
+        return cost.model_dump_json().encode()
+
+    work.__doc__ = oracle.predict.__doc__
+    return work
+
+
+def _add_route(
+    app: FastAPI,
+    path: str,
+    document: type[BaseModel],
+    answer: type[BaseModel],
+    work: Work,
+    remembered: Remembered | None,
+) -> None:
+    """Add a route from one JSON document to another; ``remembered`` keeps answers, None where the store may change them."""
+
     async def endpoint(request: Request) -> Response:
         body = await request.body()
-        found = await run_in_threadpool(answer_to, body)
+        found = await work(body)
         if remembered is not None:
             remembered.keep(body, found)
         return Response(found, media_type="application/json")
 
-    endpoint.__doc__ = ask.__doc__
+    endpoint.__doc__ = work.__doc__
     app.add_api_route(
         path,
         endpoint,

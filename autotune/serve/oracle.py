@@ -74,6 +74,10 @@ class Oracle:
         """Return the cost of a group."""
         return self._cost(self.predictor(asked.target), asked.layers, asked.schedule)
 
+    def predict_alike(self, asked: Sequence[PredictRequest]) -> list[CostDocument | Refused]:
+        """Return the costs of one group on one machine by several schedules, or why one has none."""
+        return list(self._costs(self.predictor(asked[0].target), asked))
+
     def predict_batch(self, asked: BatchRequest) -> BatchAnswer:
         """Return the cost of each group, or why it has none."""
         if len(asked.items) > self.limits.items:
@@ -89,7 +93,7 @@ class Oracle:
         return BatchAnswer(costs=costs)
 
     def _costs(
-        self, predictor: Predictor, items: Sequence[BatchItem]
+        self, predictor: Predictor, items: Sequence[BatchItem | PredictRequest]
     ) -> Iterator[CostDocument | Refused]:
         """Yield the costs of one group by several schedules, predicted at once where all are legal."""
         rows: list[Ints] = []
