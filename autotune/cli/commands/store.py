@@ -95,6 +95,7 @@ def _cache_folders() -> list[Path]:
     return [
         cache / "networks",
         cache / "objects",
+        cache / "padded",
         cache / "programs",
         cache / "tables",
         cache / "schedules",

@@ -154,12 +154,12 @@ def _sorted(dims: Mapping[str, int] | None) -> tuple[tuple[str, int], ...]:
 
 
 def _file_key(path: Path, dims: tuple[tuple[str, int], ...]) -> str:
-    return f"network {SCHEMA}\n{path}\n{dims}\n{_sources_version()}"
+    return f"network {SCHEMA}\n{path}\n{dims}\n{file_sources_version()}"
 
 
 @functools.cache
-def _sources_version() -> str:
-    """Hash our sources and the packages that read and fold a file."""
+def file_sources_version() -> str:
+    """Hash our sources and the packages that read and fold a file: what is kept of one depends on them."""
     installed = (
         f"{np.__version__} {ml_dtypes.__version__} {_installed('onnx')} {_installed('scipy')}"
     )

@@ -4,6 +4,7 @@ Once a dimension is seen to vary, the network is imported at some extents of it 
 they prove that padding does not reach the results, programs for the next larger bucket serve all
 extents below it; before a dimension that grows step by step leaves its bucket, the next is compiled.
 A decoder's first bucket is made when it is opened: its declared inputs tell which dimension grows.
+What was proved once is kept on disk.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from autotune.frontend.source_model import SourceModel
 from autotune.graph.graph import Graph
 from autotune.graph.padding.padded_graph import PaddedGraph, padded_graph
 from autotune.graph.padding.spans import Anchor, Samples, Unfit
+from autotune.runtime.caches.padded_cache import PaddedCache
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.session.compile_queue import CompileQueue
 from autotune.runtime.session.open_dims import OpenDims
@@ -35,6 +37,9 @@ _SEEN = 256
 _GROWING_BUCKET = 255
 """Least bucket of a dimension that grows by one from run to run, as a decoder's past does: a bucket
 costs seconds to compile, a place in it next to nothing. With 127 places, generations of 200 tokens had two compiled."""
+_PROOF_SECONDS = 0.5
+"""Time that a step of a decoder waits for a bucket's proof at most. Importing its own shape takes a quarter of a proof,
+slows the proof, and serves no other step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,11 @@ class Line:
         """All extents at one of the dimension."""
         return {**dict(self.others), self.symbol: extent}
 
+    @property
+    def text(self) -> str:
+        """The line as a key."""
+        return f"{self.symbol} {self.others}"
+
 
 class Buckets:
     """Padded programs of a model by line and extent. Safe to use from several threads."""
@@ -60,12 +70,14 @@ class Buckets:
         make_part: Callable[[Graph], TieredPart],
         queues: tuple[CompileQueue, CompileQueue],
         runs: Runs,
+        kept: PaddedCache | None = None,
     ) -> None:
-        """``queues`` prove buckets, and compile them."""
-        self._model, self._name, self._dims = model, name, dims
+        """``queues`` prove buckets, and compile them; ``kept`` are those that were proved before."""
+        self._model, self._name, self._dims, self._kept = model, name, dims, kept
         self._make_part, self._runs = make_part, runs
         self._proofs, self._queue = queues
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        """Notified when a bucket is there, or is refused."""
         self._parts: OrderedDict[tuple[Line, int], PaddedPart | None] = OrderedDict()
         """None for a bucket that is being made."""
         self._newest: OrderedDict[Line, int] = OrderedDict()
@@ -99,6 +111,21 @@ class Buckets:
                     self._parts.move_to_end((line, bucket))
                     return part, extent
         return None
+
+    def wait_proof(self, extents: Mapping[str, int]) -> None:
+        """Return when no bucket for the extents of a decoder's step is being proved, or after half a second."""
+        symbol = self._dims.cache
+        lines = [line for line in self._lines(extents) if line.symbol == symbol]
+        with self._lock:
+            self._lock.wait_for(
+                lambda: (
+                    not any(
+                        one in lines and part is None and extents[one.symbol] <= bucket
+                        for (one, bucket), part in self._parts.items()
+                    )
+                ),
+                _PROOF_SECONDS,
+            )
 
     def note(self, extents: Mapping[str, int]) -> bool:
         """Note a run's extents; have a bucket made if a dimension varies and none holds it, or soon
@@ -157,15 +184,19 @@ class Buckets:
         return [(line, one) for one in found if one < limit]
 
     def make(self, line: Line, bucket: int) -> None:
-        """Prove a bucket and have it compiled; refuse the dimension if it cannot be proved."""
-        part = None
+        """Prove a bucket, or read it from disk, and have it compiled; refuse the dimension if it cannot be proved."""
+        part, proved = None, None
         try:
             begin = time.perf_counter()
-            padded = prove(self._model, self._name, self._dims, line, bucket, self._runs.give_way)
+            padded = None if self._kept is None else self._kept.load(line.text, bucket)
+            if padded is None:
+                padded = proved = self._proved(line, bucket)
             part = PaddedPart(padded, self._make_part(padded.graph))
+            seconds = time.perf_counter() - begin
+            way = "read" if proved is None else "proved"
             text = (
-                f"{self._name}: {line.symbol} up to {bucket}: runs padded inputs, proved in "
-                f"{time.perf_counter() - begin:.2f} s with {len(padded.masks)} masks"
+                f"{self._name}: {line.symbol} up to {bucket}: runs padded inputs, {way} in "
+                f"{seconds:.2f} s with {len(padded.masks)} masks"
             )
             self._tell(EventKind.PADDED, text)
         except Exception as error:  # noqa: BLE001  # without proof runs go on unpadded
@@ -174,10 +205,18 @@ class Buckets:
             self._tell(EventKind.UNPADDED, text)
         finally:
             self._settle(line, bucket, part)
-        if part is not None:
-            part.part.uses += not self._is_served(line)  # then runs wait with numpy, or soon will
+        if part is None:
+            return
+        part.part.uses += not self._is_served(line)  # then runs wait with numpy, or soon will
+        if proved is not None:
             self._runs.give_way()
-            self._queue.put(part.part)
+        self._queue.put(part.part)
+        if proved is not None and self._kept is not None:
+            self._kept.store(line.text, bucket, proved)
+
+    def _proved(self, line: Line, bucket: int) -> PaddedGraph:
+        """Prove a bucket. Raises ``Unfit`` and ``ModelError``."""
+        return prove(self._model, self._name, self._dims, line, bucket, self._runs.give_way)
 
     def _is_served(self, line: Line) -> bool:
         """Return True if some bucket of a line is compiled."""
@@ -208,6 +247,7 @@ class Buckets:
                 held = self._parts.pop(key)
                 assert held is not None, "only those that are ready"
                 gone.append(held)
+            self._lock.notify_all()
         for one in gone:
             one.close()
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from autotune.disk.file_stamp import FileStamp, now_ns
 from autotune.errors import AutotuneError, InputError, ModelError
 from autotune.frontend import importing
 from autotune.graph.graph import Graph
@@ -18,6 +19,7 @@ from autotune.graph.passes import simplify
 from autotune.graph.passes.note import Note
 from autotune.operators.axes import Layout
 from autotune.operators.interval import Interval
+from autotune.runtime.caches.padded_cache import PaddedCache
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.io_adapter import as_array, of_type
@@ -76,6 +78,7 @@ class DynamicSession:
         """Apart from the compiler: what is proved runs by numpy at once, without import."""
         self.history = SessionProfile(self.target.spec.profile_id)
         self._closed = False
+        began, stamp = now_ns(), FileStamp.of(self.path)
         self.model = importing.open_network(self.path, request.dims)
         check_names(self.name, [value.name for value in self.model.inputs], request.assume)
         self._unusual = unusual_types(self.model.inputs)
@@ -87,16 +90,19 @@ class DynamicSession:
             raise ModelError(f"{self.path}: {error}") from None
         self._declared = {value.name: value for value in self.model.inputs}
         self._dims = OpenDims.of(self.model, request.dims)
-        self._buckets = self._opened_buckets()
+        is_settled = stamp is not None and stamp.settled(began)
+        self._buckets = self._opened_buckets(stamp if is_settled else None)
         register(self)
 
-    def _opened_buckets(self) -> Buckets | None:
+    def _opened_buckets(self, stamp: FileStamp | None) -> Buckets | None:
         """What runs new shapes on padded inputs; None where runs are for their costs, and without open
-        dimensions."""
+        dimensions. Proofs are kept by the file's ``stamp``."""
         if self._dims is None or not isinstance(self.target, WholeNetworks):
             return None
         queues = self._proofs, self._queue
-        buckets = Buckets(self.model, self.name, self._dims, self._tiered, queues, self._runs)
+        weights = self.model.weights.data
+        kept = None if stamp is None else PaddedCache(stamp, self._request.dims, weights)
+        buckets = Buckets(self.model, self.name, self._dims, self._tiered, queues, self._runs, kept)
         buckets.expect_steps()
         return buckets
 
@@ -182,6 +188,9 @@ class DynamicSession:
             return owned(self._versions.run(fed), fed)
         is_served = self._buckets.note(extents)
         found = self._buckets.find(extents) if is_served else None
+        if is_served and found is None and self._versions.peek(fed) is None:
+            self._buckets.wait_proof(extents)
+            found = self._buckets.find(extents)
         if found is not None:
             part, extent = found
             with suppress(InputError):  # it may bound sums over padding, which the inputs have not

@@ -234,7 +234,7 @@ def test_networks_are_kept_under_the_sources_of_every_module_that_decides_them()
 def test_another_build_of_a_package_that_decides_them_is_another_version(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    version, find = network_cache._sources_version.__wrapped__, importlib.util.find_spec
+    version, find = network_cache.file_sources_version.__wrapped__, importlib.util.find_spec
     before, other = version(), tmp_path / "__init__.py"
     other.touch()
     built = spec_from_file_location(package, other)

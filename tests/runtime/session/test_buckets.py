@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
 from autotune.datasets.generation import gpt2_decoder
+from autotune.disk import file_stamp
 from autotune.frontend.source_model import SourceModel
+from autotune.graph.padding.padded_graph import PaddedGraph
+from autotune.graph.padding.spans import Unfit
 from autotune.runtime.execution.event import EventKind
+from autotune.runtime.session import buckets, dynamic
 from autotune.runtime.session.dynamic import DynamicSession
 from autotune.runtime.session.open_dims import OpenDims
 from autotune.runtime.session.session import Session
@@ -115,3 +121,68 @@ def test_the_dimension_of_a_cache_is_told_by_declared_inputs(
                 dim.dim_param = "past + s"
     dims = OpenDims.of(SourceModel(model))
     assert cache == (None if dims is None else dims.cache)
+
+
+def test_a_bucket_that_was_proved_once_is_not_proved_again(
+    decoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = file_stamp.now_ns
+    monkeypatch.setattr(dynamic, "now_ns", lambda: now() + 3600 * 10**9)  # the file is new
+    with Session(decoder, "cpu:1") as first:
+        first.wait_idle(300)
+        wanted = first.run(fed(3, 1))
+    monkeypatch.setattr(buckets, "prove", None)  # calling it would raise
+    with Session(decoder, "cpu:1") as second:
+        second.wait_idle(300)
+        made = second.run(fed(3, 1))
+        network = second._network
+        assert isinstance(network, DynamicSession)
+        assert not network._versions.held, "the bucket served the step"
+        told = [event.text for event in network.events if event.kind is EventKind.PADDED]
+        assert len(told) == 1 and "read in" in told[0]
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(made[name], value)
+
+
+def test_a_step_waits_for_the_proof_rather_than_import_a_shape_of_its_own(
+    decoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, genuine = threading.Event(), buckets.prove
+
+    def prove(*given: Any) -> PaddedGraph:
+        begun.wait(60)
+        return genuine(*given)
+
+    monkeypatch.setattr(dynamic, "now_ns", lambda: 0)  # as a file that was just written
+    monkeypatch.setattr(buckets, "prove", prove)
+    monkeypatch.setattr(buckets, "_PROOF_SECONDS", 60)
+    with Session(decoder, "cpu:1") as session:
+        threading.Timer(0.1, begun.set).start()
+        inputs = fed(7, 1)
+        made = session.run(inputs)
+        network = session._network
+        assert isinstance(network, DynamicSession)
+        assert not network._versions.held, "the bucket served the step"
+        for name, value in session.reference_outputs(inputs).items():
+            np.testing.assert_allclose(made[name], value, rtol=2e-5, atol=2e-5)
+
+
+def test_a_step_waits_for_no_proof_that_takes_long(
+    decoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+
+    def prove(*_: Any) -> PaddedGraph:
+        ended.wait(60)
+        raise Unfit("took long")
+
+    monkeypatch.setattr(dynamic, "now_ns", lambda: 0)  # as a file that was just written
+    monkeypatch.setattr(buckets, "prove", prove)
+    monkeypatch.setattr(buckets, "_PROOF_SECONDS", 0.01)
+    with Session(decoder, "cpu:1") as session:
+        session.run(fed(7, 1))
+        network = session._network
+        assert isinstance(network, DynamicSession)
+        assert len(network._versions.held) == 1, "it ran at its own shape"
+        ended.set()
+        session.wait_idle(300)
