@@ -142,6 +142,7 @@ bench-profile: $(BUILT) ## what profiling every run costs: time by turns, status
 bench-guards: $(BUILT) ## what variants for classes of inputs save, and what their guards cost
 	$(call say,"comparing variants for classes of inputs with general programs")
 	@$(PY) -m benchmarks.guards --markdown docs/figures-guards.md $(if $(JSON),--json $(JSON))
+	@$(PY) -m benchmarks.live_session --picture docs/images/variants.svg
 
 bench-carried: $(BUILT) ## what survives of a tuned plan when a number of the machine changes (an hour); NETWORKS="mlp ..."
 	$(call say,"comparing carried plans with searches from nothing")
