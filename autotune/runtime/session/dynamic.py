@@ -47,6 +47,7 @@ from autotune.runtime.session.open_dims import OpenDims
 from autotune.runtime.session.part import Runs, SessionPart
 from autotune.runtime.session.request import OpenRequest
 from autotune.runtime.session.session_status import register
+from autotune.runtime.session.shape_sharing import share_shapes
 from autotune.runtime.session.tiered_part import TieredPart, parts_of
 from autotune.targets.protocol import Target
 from autotune.tuner.plan import GraphPlan, Plan
@@ -121,6 +122,10 @@ class DynamicSession:
             None if self._request.plan is None else _plan_of(self._request.plan, graph, self.target)
         )
         session = GraphSession(self._request.for_graph(graph, plan), history=self.history)
+        others = (
+            part.session for version in self._versions.held for part in parts_of(version, False)
+        )
+        self._runs.tell(share_shapes([*(x for x in others if x.name == session.name), session]))
         return SessionPart(session, self._runs)
 
     @property

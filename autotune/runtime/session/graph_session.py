@@ -355,6 +355,15 @@ class GraphSession:
         return self._current.current
 
     @property
+    def is_fixed(self) -> bool:
+        """True if its plan stays as it is: it neither learns nor has variants."""
+        return self._trainer is None and self._tuner is None and self._specialiser is None
+
+    def share(self, table: ProgramTable) -> None:
+        """Run by ``table`` from now on: that of the same plan, with programs that other shapes share."""
+        self._current.update(lambda _: table)
+
+    @property
     def tables(self) -> tuple[ProgramTable, ...]:
         """The program table of the next run, then those of variants."""
         found = () if self._specialiser is None else self._specialiser.active
