@@ -38,7 +38,7 @@ _GROWING_BUCKET = 255
 """Least bucket of a dimension that grows by one from run to run, as a decoder's past does: a bucket
 costs seconds to compile, a place in it next to nothing. With 127 places, generations of 200 tokens had two compiled."""
 _PROOF_SECONDS = 0.5
-"""Time that a step of a decoder waits for a bucket's proof at most. Importing its own shape takes a quarter of a proof,
+"""Time that steps of a decoder wait for a bucket's proof at most. Importing its own shape takes a quarter of a proof,
 slows the proof, and serves no other step."""
 
 
@@ -81,6 +81,8 @@ class Buckets:
         self._parts: OrderedDict[tuple[Line, int], PaddedPart | None] = OrderedDict()
         """None for a bucket that is being made."""
         self._newest: OrderedDict[Line, int] = OrderedDict()
+        self._patience: dict[Line, float] = {}
+        """When steps wait for a proof no more."""
         self._limits: dict[str, int] = {}
         """Least bucket of a dimension that was refused."""
         self._closed = False
@@ -113,19 +115,24 @@ class Buckets:
         return None
 
     def wait_proof(self, extents: Mapping[str, int]) -> None:
-        """Return when no bucket for the extents of a decoder's step is being proved, or after half a second."""
-        symbol = self._dims.cache
-        lines = [line for line in self._lines(extents) if line.symbol == symbol]
+        """Return when no bucket for the extents of a decoder's step is being proved, or half a second after the first
+        step that waited for it."""
+        line = next((x for x in self._lines(extents) if x.symbol == self._dims.cache), None)
+        if line is None:
+            return
+        extent = extents[line.symbol]
         with self._lock:
-            self._lock.wait_for(
-                lambda: (
-                    not any(
-                        one in lines and part is None and extents[one.symbol] <= bucket
-                        for (one, bucket), part in self._parts.items()
-                    )
-                ),
-                _PROOF_SECONDS,
-            )
+            if self._is_proving(line, extent):
+                now = time.monotonic()
+                until = self._patience.setdefault(line, now + _PROOF_SECONDS)
+                self._lock.wait_for(
+                    lambda: not self._is_proving(line, extent), max(0.0, until - now)
+                )
+
+    def _is_proving(self, line: Line, extent: int) -> bool:
+        """Return True if a bucket that holds an extent is being proved."""
+        rows = self._parts.items()
+        return any(one == line and x is None and extent <= bucket for (one, bucket), x in rows)
 
     def note(self, extents: Mapping[str, int]) -> bool:
         """Note a run's extents; have a bucket made if a dimension varies and none holds it, or soon

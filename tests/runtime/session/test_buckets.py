@@ -184,5 +184,8 @@ def test_a_step_waits_for_no_proof_that_takes_long(
         network = session._network
         assert isinstance(network, DynamicSession)
         assert len(network._versions.held) == 1, "it ran at its own shape"
+        monkeypatch.setattr(buckets, "_PROOF_SECONDS", 60)
+        session.run(fed(8, 1))
+        assert len(network._versions.held) == 2, "no step waits again"
         ended.set()
         session.wait_idle(300)
