@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.model import CostModel
+from autotune.cost_model.verifier import Verifier, can_verify
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.schedule.schedule import Schedule
@@ -25,6 +26,8 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 OURS = "ours"
+DRAFT = "draft"
+"""The first stage of ours alone, on CPUs, where the second lowers and binds programs."""
 FLOOR = "noise floor"
 
 
@@ -87,18 +90,25 @@ class Study:
             cycles[tested] = train(self.training.take(self.known(fold)))(self.rows.take(tested))
         return cycles
 
-    def predict_ours(self, say: Callable[[str], None]) -> tuple[Floats, tuple[str, ...]]:
-        """Return held-out cycles with the ends of their intervals [3, r], and the kind of each fold's model."""
-        found = np.full((3, len(self.rows)), np.nan)
+    def predict_ours(self, say: Callable[[str], None]) -> tuple[dict[str, Floats], tuple[str, ...]]:
+        """Return held-out cycles with the ends of their intervals [3, r], and the kind of each fold's model.
+
+        Models are what a calibration trains. On CPUs those of the first stage stand beside them, as ``DRAFT``.
+        """
+        shape = (3, len(self.rows))
+        stages = (DRAFT, OURS) if can_verify(self.spec) else (OURS,)
+        found = {stage: np.full(shape, np.nan) for stage in stages}
         kinds = []
         for fold in range(self.folds):
             say(f"  ours, networks of fold {fold + 1} of {self.folds}")
-            known = np.flatnonzero(self.known(fold))
-            model = CostModel.fit([self.records[i] for i in known.tolist()], self.spec, seed=0)
-            kinds.append(str(getattr(model, "kind", "guided")))
+            records = [self.records[i] for i in np.flatnonzero(self.known(fold)).tolist()]
+            draft = CostModel.fit(records, self.spec, seed=0)
+            model = draft.with_verifier(Verifier.fit(records, self.spec, 0))
+            kinds.append(_kind(model))
             for one, at in self._programs():
                 if self.fold[one.network] == fold:
-                    found[:, at] = _asked(model, one)
+                    found[stages[0]][:, at] = asked = _asked(draft, one)
+                    found[OURS][:, at] = _verified(model, one, asked)
         return found, tuple(kinds)
 
     def _programs(self) -> list[tuple[Programs, slice]]:
@@ -148,8 +158,15 @@ def held_out(study: Study, say: Callable[[str], None]) -> tuple[dict[str, Floats
     for name, train in BASELINES.items():
         say(f"  {name}")
         predicted[name] = study.predict(train)
-    predicted[OURS], kinds = study.predict_ours(say)
-    return predicted, kinds
+    ours, kinds = study.predict_ours(say)
+    return predicted | ours, kinds
+
+
+def _kind(model: CostModel) -> str:
+    """Return the kind of a model, and of its second stage where it has one."""
+    if model.verifier is None:
+        return model.kind
+    return f"{model.kind} and bound programs"
 
 
 def _asked(model: CostModel, programs: Programs) -> Floats:
@@ -159,6 +176,16 @@ def _asked(model: CostModel, programs: Programs) -> Floats:
         table = ScheduleTable.of(nest, [schedule.nests[at] for schedule in programs.schedules])
         found += model.estimate(nest, table).columns[:3]
     return found
+
+
+def _verified(model: CostModel, programs: Programs, asked: Floats) -> Floats:
+    """Return what the second stage says of programs [3, n]; ``asked`` where there is none, or no program."""
+    verifier = model.verifier
+    if verifier is None:
+        return asked
+    cycles = verifier.cycles(programs.group, programs.schedules)
+    interval = np.stack([cycles, cycles / verifier.spread, cycles * verifier.spread])
+    return np.where(np.isfinite(cycles), interval, asked)
 
 
 def _by_group(records: Sequence[Record]) -> tuple[tuple[Record, ...], list[Programs]]:

@@ -36,7 +36,7 @@ cdef struct Queue:
     double start[RING]
     double duration[RING]
     int64_t first[RING]
-    int64_t items, instructions
+    int64_t items, instructions, asked
 
 cdef struct Waiting:
     double dispatched, ready, channel, rest
@@ -87,15 +87,16 @@ cdef inline double later(double a, double b) noexcept nogil:
 
 
 cdef inline double start_of(Queue *q, int64_t instruction) noexcept nogil:
-    """When an instruction of a queue left it; those of a step leave evenly."""
-    cdef int64_t i = q.items - 1, at, count, next = q.instructions
-    while i > 0 and i > q.items - RING:
-        at = i % RING
-        if q.first[at] <= instruction:
-            break
-        next = q.first[at]
-        i -= 1
-    at = i % RING
+    """When an instruction of a queue left it; those of a step leave evenly. It never asks for one before the
+    last that was asked for, so that a step is passed once."""
+    cdef int64_t i = q.asked, at, count, next
+    if i < q.items - RING:
+        i = q.items - RING
+    while i + 1 < q.items and q.first[(i + 1) & (RING - 1)] <= instruction:
+        i += 1
+    q.asked = i
+    at = i & (RING - 1)
+    next = q.instructions if i + 1 == q.items else q.first[(i + 1) & (RING - 1)]
     count = next - q.first[at]
     if instruction <= q.first[at] or count <= 0:
         return q.start[at]
@@ -103,7 +104,7 @@ cdef inline double start_of(Queue *q, int64_t instruction) noexcept nogil:
 
 
 cdef inline void note(Queue *q, double start, double duration, int64_t instructions) noexcept nogil:
-    cdef int64_t at = q.items % RING
+    cdef int64_t at = q.items & (RING - 1)
     q.start[at], q.duration[at], q.first[at] = start, duration, q.instructions
     q.items += 1
     q.instructions += instructions
@@ -243,7 +244,7 @@ cdef void begin(const Nest *nest, State *s) noexcept nogil:
     s.way = s.waiting = 0
     for u in range(UNITS):
         s.queue[u].free = 0.0
-        s.queue[u].items = s.queue[u].instructions = 0
+        s.queue[u].items = s.queue[u].instructions = s.queue[u].asked = 0
     for b in range(nest.buffers):
         s.slot[b] = 0
         for i in range(2):
@@ -261,7 +262,7 @@ cdef void shift(const Machine *m, const Nest *nest, State *s, double by) noexcep
     for u in range(UNITS):
         s.queue[u].free += by
         for at in range(max(0, s.queue[u].items - m.queue_depth - 1), s.queue[u].items):
-            s.queue[u].start[at % RING] += by
+            s.queue[u].start[at & (RING - 1)] += by
     for b in range(nest.buffers):
         for i in range(2):
             s.written[b][i] += by

@@ -12,10 +12,16 @@ import pytest
 
 from autotune.api import load_network
 from autotune.cost_model.analysis import analytic_model
+from autotune.cost_model.bound.kernel_kinds import KERNEL_PRICES
+from autotune.cost_model.bound.kernel_prices import kernel_cycles
 from autotune.cost_model.raw_features import RAW_NAMES
+from autotune.cost_model.verifier import bound_work
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
+from autotune.store.records import Outcome, Record
 from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.native.cpu.host import available
+from autotune.targets.native.detection.detect import HostFigures, host_spec
 from autotune.targets.opening import load_spec
 from autotune.tuner.records import to_record
 from autotune.tuner.sampling import sample_candidates
@@ -33,7 +39,7 @@ from benchmarks.model_page import METRICS, TargetFigures, page
 from benchmarks.model_pictures import curves_picture, scatter_picture
 from benchmarks.model_scores import Scores, score
 from benchmarks.model_sets import draw_network
-from benchmarks.model_study import OURS, Study, held_out, scores_by_network
+from benchmarks.model_study import DRAFT, OURS, Study, held_out, scores_by_network
 
 pytestmark = pytest.mark.slow  # trains models
 
@@ -93,7 +99,7 @@ def test_a_page_shows_every_figure_of_every_predictor(study: Study) -> None:
     predicted, kinds = held_out(study, lambda _: None)
     judged = {name: study.judged(cycles) for name, cycles in predicted.items()}
     scores = {name: score(found) for name, found in judged.items()}
-    assert set(scores) == {*BASELINES, OURS}
+    assert set(scores) == {*BASELINES, OURS}, "an emulated machine has one stage"
     assert scores[OURS].mape < scores["roofline"].mape
     assert scores[OURS].coverage is not None and scores["formula"].coverage is None
     curves = tuple(learning_curves(study))
@@ -144,3 +150,28 @@ def test_features_that_were_left_out_cannot_help(study: Study) -> None:
     every = score(study.judged(study.predict(train_raw)))
     none = score(study.judged(study.predict(lambda rows: train_raw(rows, columns=[0]))))
     assert every.mape < none.mape
+
+
+@pytest.mark.skipif(not available(), reason="no code is generated without llvmlite")
+def test_on_cpus_the_second_stage_stands_beside_its_draft() -> None:
+    """Programs cost what their kernels do, which the draft cannot see."""
+    spec = host_spec(1, HostFigures(3e9, 2, 16, 32 << 20, 5.0))
+    by_group: dict[str, list[Candidate]] = {}
+    for candidate in islice(sample_candidates([], spec, 1), 150):
+        by_group.setdefault(candidate.group.key, []).append(candidate)
+    sets, records = [], []
+    for number, members in enumerate(by_group.values()):
+        group, schedules = members[0].group, tuple(one.schedule for one in members)
+        cycles = kernel_cycles(bound_work(group, schedules, spec), KERNEL_PRICES).round()
+        for one, cost in zip(members, cycles, strict=True):
+            texts = group.key, group.to_json(), one.schedule.to_json()
+            rest = spec.profile_id, "host", f"net {number}", "calibrate", Outcome.OK, "", int(cost)
+            records.append(Record(*texts, *rest, 0, 0))
+        if number < 4:
+            sets.append(MeasuredSet(f"net {number}", "single", group, schedules, cycles))
+    study = Study.of(spec, sets, (), records, 2)
+    predicted, kinds = study.predict_ours(lambda _: None)
+    scores = {name: score(study.judged(cycles)) for name, cycles in predicted.items()}
+    assert list(scores) == [DRAFT, OURS]
+    assert scores[OURS].mape < 0.1 < scores[DRAFT].mape
+    assert set(kinds) <= {"formula and bound programs", "guided and bound programs"}
