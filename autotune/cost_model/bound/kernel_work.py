@@ -46,11 +46,13 @@ from autotune.targets.native.codegen.vector.vector_run import (
     VectorRun,
 )
 from autotune.targets.native.codegen.winograd import TileTransform
-from autotune.targets.native.codegen.writing.nest import merged
+from autotune.targets.native.codegen.writing.nest import Dim, merged
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 LINE_BYTES, SET_BYTES = 64, 2048
 """Of a cache line; and strides of which few sets of a first-level cache hold all elements."""
+WAYS = 8
+"""Lines that a set of a first-level cache holds, at least."""
 
 
 class Work(dict[str, float]):
@@ -220,18 +222,21 @@ def _vector_run(run: VectorRun, isa: VectorIsa) -> Work:
     times = [trips(level) for level in levels]
     found = _node_costs(run.body, times)
     found["runs"] += 1
-    for node, count in zip(run.body, times, strict=True):
+    for node, count, level in zip(run.body, times, levels, strict=True):
         if isinstance(node, Load):
             stride = axis.strides[node.operand] if axis is not None else 0
-            name = "loads" if stride == 1 else "splats" if stride == 0 else _gathered(stride)
-            found[name] += count * (lanes if stride > 1 else 1)
+            if axis is not None and stride > 1:
+                found[_gathered(axis, stride)] += prod(dim.size for dim in loops[:level])
+            else:
+                found["loads" if stride == 1 else "splats"] += count
     all_vectors = trips(len(loops))
     for o, output in enumerate(run.outputs):
         stride = axis.strides[len(run.inputs) + o] if axis is not None else 1
-        if stride == 1:
+        if axis is None or stride == 1:
             found["streams" if output.streamed else "stores"] += all_vectors
         else:
-            found[_gathered(stride).replace("gathers", "scatters")] += all_vectors * lanes
+            name = _gathered(axis, stride).replace("gathers", "scatters")
+            found[name] += prod(dim.size for dim in loops)
     if axis is not None:
         found["run_rows"] += all_vectors / -(-axis.size // lanes)
         if axis.size % lanes:
@@ -241,11 +246,12 @@ def _vector_run(run: VectorRun, isa: VectorIsa) -> Work:
     return found
 
 
-def _gathered(stride: int) -> str:
-    """Return the kind of elements that lie a stride apart: in one line, or in one set of a cache."""
+def _gathered(axis: Dim, stride: int) -> str:
+    """Return the kind of elements of an axis that lie a stride apart: in one line, or in one set of a cache,
+    if they are more than it holds lines of."""
     if 4 * stride < LINE_BYTES:
         return "gathers"
-    return "gathers_set" if 4 * stride % SET_BYTES == 0 else "gathers_far"
+    return "gathers_set" if 4 * stride % SET_BYTES == 0 and axis.size > WAYS else "gathers_far"
 
 
 def _row_run(run: RowRun, isa: VectorIsa) -> Work:
