@@ -42,7 +42,7 @@ from benchmarks.model_study import FLOOR, OURS, Study, held_out, scores_by_netwo
 from benchmarks.model_training import drawn_training, training_records
 
 FOLDS = 8
-REPEATED = 4
+REPEATED = 8
 """Sets of a timed target that another process measures again, for the noise floor."""
 POINTS = 1200
 """Programs in a scatter plot."""

@@ -25,7 +25,7 @@ from autotune.cost_model.bound.program_work import program_work
 from autotune.cost_model.cached.core_caches import core_caches
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.metrics import mape, median_error, regret, within, within_groups
-from autotune.cost_model.training import COVERAGE, FOLDS, Growth, boost, conformal_quantile, folds
+from autotune.cost_model.training import COVERAGE, FOLDS, Growth, boost, folds, network_quantile
 from autotune.errors import ProgramError, ScheduleError, StoreError
 from autotune.fusion.group import Group
 from autotune.lowering.lower import lower
@@ -180,7 +180,7 @@ class Verifier:
         error = np.abs(np.log(programs.cycles / (learned if grown else priced)))
         prices = fit_kernel_prices(programs.work, programs.cycles, programs.weight)
         trees = _trees(programs, prices, seed) if grown else None
-        spread = float(np.exp(conformal_quantile(error, COVERAGE)))
+        spread = float(np.exp(network_quantile(error, programs.networks, COVERAGE)))
         return cls(spec, prices, trees, spread, figures[int(grown)])
 
     def improves_on(self, metrics: Mapping[str, float]) -> bool:

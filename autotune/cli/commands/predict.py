@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from autotune.cost_model.predictor import Predictor
     from autotune.fusion.group import Group
     from autotune.graph.graph import Graph
+    from autotune.schedule.schedule import Schedule
+    from autotune.tuner.ranking import Ranking
 
 NetworkArgument = Annotated[
     str | None,
@@ -106,7 +108,7 @@ def predict(
     accuracy = choose_accuracy(None, spec)
     graph = api.load_network(model, dimensions(dim), spec.layout, accuracy, formats=spec.formats)
     rows = _predict_partitions(predictor, graph)
-    say(predictor.origin)
+    say(predictor.origin + _second_stage_note(predictor))
     if json:
         partitions = {n: {"cycles": _total(rows[n]), "groups": rows[n]} for n in rows}
         print_json(_seconds(rows["greedy"], spec.clock_hz) | partitions)
@@ -140,12 +142,32 @@ def _predict_partitions(predictor: Predictor, graph: Graph) -> Rows:
         return _fits(predictor, Group.from_graph(graph, names))
 
     partitions = {"unfused": unfused(graph), "greedy": greedy(graph, fits)}
+    ranking = _second_stage(predictor)
     return {
         name: [
-            _predict_group(predictor, Group.from_graph(graph, names)) for names in partition.groups
+            _predict_group(predictor, Group.from_graph(graph, names), ranking)
+            for names in partition.groups
         ]
         for name, partition in partitions.items()
     }
+
+
+def _second_stage(predictor: Predictor) -> Ranking | None:
+    """Return the ranking that asks the model's second stage about bound programs; None where it has none."""
+    if predictor.model.verifier is None:
+        return None
+    from autotune.tuner.objective import Objective
+    from autotune.tuner.ranking import Ranking
+
+    return Ranking(predictor.model, predictor.spec, Objective.LATENCY, 0)
+
+
+def _second_stage_note(predictor: Predictor) -> str:
+    """Say how far the second stage errs, if it prices the groups."""
+    error = predictor.model.metrics.get("verified_mape")
+    if predictor.model.verifier is None or error is None:
+        return ""
+    return f"; costs are those of bound programs, mean error {error:.1%}"
 
 
 def _fits(predictor: Predictor, group: Group) -> bool:
@@ -157,7 +179,7 @@ def _fits(predictor: Predictor, group: Group) -> bool:
     return True
 
 
-def _predict_group(predictor: Predictor, group: Group) -> dict[str, Any]:
+def _predict_group(predictor: Predictor, group: Group, ranking: Ranking | None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "operators": [op.name for op in group.ops],
         "kinds": [op.kind.value for op in group.ops],
@@ -165,10 +187,24 @@ def _predict_group(predictor: Predictor, group: Group) -> dict[str, Any]:
     if group.is_view:
         nothing = {"cycles": 0.0, "low": 0.0, "high": 0.0, "novelty": None}
         return row | nothing | {"limited_by": "", "reasons": []}
-    found = predictor.explain(group)
+    verified = None if ranking is None else _verified(ranking, group)
+    schedule, cycles = (None, None) if verified is None else verified
+    found = predictor.explain(group, schedule)
     cost, why = found.cost, {"limited_by": found.bottleneck, "reasons": list(found.reasons)}
-    row |= {"cycles": cost.cycles, "low": cost.low_cycles, "high": cost.high_cycles}
+    cycles = cycles or (cost.cycles, cost.low_cycles, cost.high_cycles)
+    row |= dict(zip(("cycles", "low", "high"), cycles, strict=True))
     return row | {"novelty": None if isnan(cost.novelty) else cost.novelty} | why
+
+
+def _verified(ranking: Ranking, group: Group) -> tuple[Schedule, tuple[float, float, float]] | None:
+    """Return the best schedule by the second stage with cycles, low and high; None if it binds none."""
+    from autotune.tuner.ranking import QUICK
+
+    ranked = ranking.rank(group, QUICK)
+    if not len(ranked):
+        return None
+    cycles, low, high = ranked.values[:3, 0].tolist()
+    return ranked.schedules[0], (cycles, low, high)
 
 
 def _total(rows: list[dict[str, Any]]) -> float:
