@@ -62,7 +62,7 @@ gains the work of quantising. Energy is the sum of its components in every run.
 {products}
 
 A MATMUL of {m} × {k} by {k} × {n} out of the scratchpad: cycles of the matrix unit, and picojoules of multiply-adds and of
-the scratchpad's bytes per multiply-add. No lowering emits bf16 yet; these are programs by hand.
+the scratchpad's bytes per multiply-add, by programs written by hand.
 
 {errors}
 

@@ -104,7 +104,7 @@ class _NestBuilder:
 
     def _stage(self, op: Op) -> tuple[str, ...]:
         """Append the stage of ``op``; returns the tensors of operators merged into it."""
-        if op.family is Family.RESHAPE or op.family in STRIDED:
+        if op.family is Family.RESHAPE or op.family in STRIDED or self._only_rounds(op):
             self._rename(op)
             return ()
         contraction = self._contraction(op)
@@ -121,6 +121,9 @@ class _NestBuilder:
             links = self.merger.links(op)
             merged = tuple(link.op.output for link in links)
         output = merged[-1] if merged else op.output
+        rounding = self.merger.rounding(output)
+        if rounding is not None:
+            merged, output = (*merged, rounding.output), rounding.output
         footprint = self.regions.footprints[output]
         result = self._result(op, operands, output)
         self.buffers.located[output] = (result, True)
@@ -140,6 +143,10 @@ class _NestBuilder:
             )
         )
         return merged
+
+    def _only_rounds(self, op: Op) -> bool:
+        """Return True if an operator rounds what it loads to BF16, as all that take it do."""
+        return not self.regions.makes(op.inputs[0]) and self.merger.rounds_for_nothing(op)
 
     def _result(self, op: Op, operands: tuple[int | None, ...], output: str) -> int:
         """Return the buffer that a stage makes ``output`` in."""
@@ -167,6 +174,8 @@ class _NestBuilder:
 
     def _format(self, op: Op, index: int) -> Format:
         """Return the format in which an operator reads an input from the scratchpad."""
+        if op.is_bf16:
+            return Format.BF16 if index < 2 else Format.FP32
         if op.zeros is None:
             return Format.FP32
         return self.types[op.inputs[index]].storage if index < 2 else Format.INT32
@@ -226,7 +235,7 @@ class _NestBuilder:
 
     def _temps(self, op: Op) -> tuple[int, ...]:
         """Add the scratch buffers that an operator's emitter asks for."""
-        if op.zeros is not None:
+        if op.zeros is not None or op.is_bf16:
             return self._narrow_temps(op)
         footprint = self.regions.footprints[op.output]
         if op.family is Family.WINOGRAD:
@@ -304,7 +313,7 @@ def _stays_dense(op: Op, is_loaded: bool) -> bool:
     match op.family:
         case Family.SLICE:
             return is_loaded or set(op.ints("steps")) <= {1}
-        case Family.RESHAPE | Family.PAD:
+        case Family.RESHAPE | Family.PAD | Family.UNARY:
             return True
         case _:
             return False

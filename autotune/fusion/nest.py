@@ -158,7 +158,7 @@ class Stage:
     @property
     def narrowed(self) -> Mapping[int, int]:
         """Temporaries that hold made factors of a narrow product, by position of the factor."""
-        if self.op.zeros is None:
+        if self.contraction is None or self.op.multiplied is Format.FP32:
             return {}
         made = (i for i, buffer in enumerate(self.operands[:2]) if buffer is None)
         return dict(zip(made, self.temps, strict=True))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from autotune.fusion.buffers import BufferTable
 from autotune.fusion.nest import EPILOGUE_FNS, MAX_SIDES, MAX_STAGES, Epilogue, Link, SideOperand
 from autotune.fusion.region_inference import Regions
+from autotune.isa.formats import Format
 from autotune.operators.axis_map import Footprint
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.winograd_conv import ragged, winograd_tile
@@ -81,6 +82,24 @@ class StageMerger:
                 break
             links, output = (*links, link), link.op.output
         return links
+
+    def rounding(self, output: str) -> Op | None:
+        """Return the rounding to BF16 that alone reads a result and that all its readers repeat."""
+        user = self._only_user(output)
+        if user is None or output in self.regions.masks or not self.rounds_for_nothing(user):
+            return None
+        return user
+
+    def rounds_for_nothing(self, op: Op) -> bool:
+        """Return True for a rounding to BF16 whose result is stored in that format, and multiplied in it:
+        STORE and CONVERT round in the same way."""
+        if op.kind is not OpKind.BF16:
+            return False
+        readers = [user for user in self.regions.ops if op.output in user.inputs]
+        if any(not user.is_bf16 or op.output in user.inputs[2:] for user in readers):
+            return False
+        is_stored = op.output in self.regions.stores
+        return not is_stored or self.regions.group.type_of[op.output].storage is Format.BF16
 
     def _link(self, output: str) -> Link | None:
         """Return the only user of ``output`` if it is element-wise and its other operand is at

@@ -43,8 +43,8 @@ class Formats:
 
 
 FLOAT32_ONLY = Formats()
-ALL_FORMATS = Formats(
-    frozenset((Format.FP32, Format.INT8, Format.UINT8)),
-    frozenset((Format.FP32, Format.INT8, Format.UINT8)),
-)
+_BYTES = frozenset((Format.FP32, Format.INT8, Format.UINT8))
+ALL_FORMATS = Formats(_BYTES | {Format.BF16}, _BYTES | {Format.BF16})
 """What lowering uses of the formats that the instruction set knows."""
+CACHED_FORMATS = Formats(_BYTES | {Format.BF16}, _BYTES)
+"""What machines with caches use: weights of BF16 are widened on their way to the registers."""

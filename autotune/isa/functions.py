@@ -146,6 +146,13 @@ def _elu(x: Values, alpha: float, scale: float) -> Values:
     return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), scale * x)
 
 
+def _bf16(x: Values) -> Values:
+    """The nearest number whose float32 form has 16 zero bits behind, ties to even; NaN stays."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    rounded = (bits + ((bits >> 16) & 1) + np.uint32(0x7FFF)) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(x), x, rounded.view(np.float32).astype(x.dtype))
+
+
 def _softplus(x: Values) -> Values:
     return np.asarray(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
 
@@ -226,6 +233,7 @@ class UnaryFn(ElementwiseFn):
     ASINH = 33, _library("arsinh(x)", np.arcsinh, "asinhf(x)", 43.0)
     ACOSH = 34, _library("arcosh(x)", np.arccosh, "acoshf(x)", 22.0)
     ATANH = 35, _library("artanh(x)", np.arctanh, "atanhf(x)", 36.0)
+    BF16 = 36, _simple("nearest number of BF16, ties to even", _bf16, "near_bf16(x)")
 
 
 class BinaryFn(ElementwiseFn):

@@ -9,6 +9,9 @@ A product of 8-bit integers (``Op.zeros``) becomes, for each tile of its result:
 - One CONVERT of the words from INT32 to FP32, in place and unscaled. The scale is an operator of
   the group behind it, as are activation, rounding and clamping: CHAINs on FP32 words.
 - A STORE of FP32 words to a tensor of INT8 or UINT8, which narrows them.
+
+A product of numbers that BF16 holds (``Op.is_bf16``) has factors of that format in the same way, and
+FP32 sums with the epilogue of any product.
 """
 
 from __future__ import annotations
@@ -118,6 +121,8 @@ def _piece(
 
 def _formats(op: Op, factors: Sequence[View]) -> dict[str, int]:
     """Return formats and zero points of a product's operands; of a convolution the weight comes first."""
+    if op.is_bf16:
+        return {"a_format": int(Format.BF16), "b_format": int(Format.BF16)}
     if op.zeros is None:
         return {}
     sides = zip(factors, op.zeros, strict=True)

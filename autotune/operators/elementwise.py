@@ -6,6 +6,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
+from autotune.isa.functions import UnaryFn
 from autotune.operators.axis_map import Footprint
 from autotune.operators.family import (
     ONE,
@@ -132,6 +135,7 @@ RULES: dict[OpKind, Callable[..., Interval]] = {
     OpKind.CEIL: _monotone(_outward(math.ceil)),
     OpKind.ROUND: _monotone(_outward(round)),
     OpKind.TRUNC: _monotone(_outward(math.trunc)),
+    OpKind.BF16: _monotone(lambda x: float(UnaryFn.BF16.row.reference(np.float32(x)))),
     OpKind.ADD: lambda a, b: a + b,
     OpKind.SUB: lambda a, b: a + -b,
     OpKind.MUL: lambda a, b: a * b,

@@ -61,6 +61,7 @@ class OpKind(StrEnum):
     CEIL = "ceil"
     ROUND = "round"
     TRUNC = "trunc"
+    BF16 = "bf16"
     SIGN = "sign"
     ELU = "elu"
     SOFTPLUS = "softplus"
@@ -139,10 +140,10 @@ def _binary(kind: OpKind, function: BinaryFn, onnx: str = "") -> OpRow:
 
 _WINDOW = ("kernel", "strides", "pads", "dilations")
 _LAID_OUT = ("channels_last",)
-_PRODUCT = ("zero_blocks", "a_zero", "b_zero")
+_PRODUCT = ("zero_blocks", "a_zero", "b_zero", "bf16")
 """Optional attributes of contractions: the all-zero blocks of a constant weight
 (operators/block_sparsity.py); the zero points of the first two inputs, which are then integers of
-8 bits: Σ (a − a_zero) · (b − b_zero), exact in int32, padding at a_zero."""
+8 bits: Σ (a − a_zero) · (b − b_zero), exact in int32, padding at a_zero; 1 where both are numbers that BF16 holds, and multiplied as such."""
 
 
 def _pool(kind: OpKind, reduction: ReduceFn, *attrs: str) -> OpRow:
@@ -190,6 +191,7 @@ OPERATORS: dict[OpKind, OpRow] = {
         _unary(OpKind.CEIL, UnaryFn.CEIL, "Ceil"),
         _unary(OpKind.ROUND, UnaryFn.ROUND, "Round"),
         _unary(OpKind.TRUNC, UnaryFn.TRUNC),
+        _unary(OpKind.BF16, UnaryFn.BF16),
         _unary(OpKind.SIGN, UnaryFn.SIGN, "Sign"),
         _unary(OpKind.ELU, UnaryFn.ELU),
         _unary(OpKind.SOFTPLUS, UnaryFn.SOFTPLUS, "Softplus"),
@@ -329,8 +331,15 @@ class Op:
         return (a_zero, b_zero) if isinstance(a_zero, int) and isinstance(b_zero, int) else None
 
     @property
+    def is_bf16(self) -> bool:
+        """True for a product of numbers that BF16 holds, which is multiplied in that format."""
+        return ("bf16", 1) in self.attrs
+
+    @property
     def multiplied(self) -> Format:
         """Format of what a contraction multiplies; INT8 stands for UINT8 too."""
+        if self.is_bf16:
+            return Format.BF16
         return Format.FP32 if self.zeros is None else Format.INT8
 
     @property

@@ -108,6 +108,16 @@ def beyond_float32(value: np.ndarray[Any, Any]) -> bool:
         return bool((np.isinf(value.astype(np.float32)) & np.isfinite(value)).any())
 
 
+def is_bf16(value: np.ndarray[Any, Any]) -> bool:
+    """Return True if BF16 holds every number of an array."""
+    first = value.flat[:64]
+    return all(not (_bits(x) & 0xFFFF).any() for x in (first, value))
+
+
+def _bits(value: np.ndarray[Any, Any]) -> npt.NDArray[np.uint32]:
+    return np.ascontiguousarray(value, np.float32).view(np.uint32)
+
+
 def below_float32(value: np.ndarray[Any, Any]) -> bool:
     """Return True if a number of an array other than 0 would be 0 as float32."""
     with np.errstate(over="ignore", under="ignore"):

@@ -25,6 +25,13 @@ _SHRINKS = np.linspace(1.0, 0.2, 41)
 """Parts of the full range that the least squared error is looked for among."""
 
 
+class NarrowFormat(StrEnum):
+    """Format that products multiply: int8 with scales, or bf16, to which numbers are only rounded."""
+
+    INT8 = "int8"
+    BF16 = "bf16"
+
+
 class Method(StrEnum):
     """How a range follows from the observed elements."""
 

@@ -1,14 +1,15 @@
-"""Writes a quantised network in ONNX's QDQ form: every narrow tensor is a pair of QuantizeLinear and
-DequantizeLinear around a float32 operator, which other runtimes fuse."""
+"""Writes a quantised network in standard ONNX: around float32 operators, every int8 tensor is a pair of
+QuantizeLinear and DequantizeLinear, which other runtimes fuse, every bf16 tensor a pair of Cast."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from autotune.frontend.node import AnyArray
 from autotune.frontend.subgraphs import all_nodes
@@ -17,22 +18,38 @@ from autotune.quantisation.grid import (
     Activations,
     Grid,
     Method,
+    NarrowFormat,
     quantise_weight,
     weight_scales,
 )
 from autotune.quantisation.products import Network, Product
 from autotune.quantisation.source import drop_unread_weights
 
+BF16 = np.dtype(ml_dtypes.bfloat16)
+
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """How numbers become narrow: weights always to int8."""
+    """How numbers become narrow. All but ``format`` and ``is_weights_only`` is about int8."""
 
     method: Method = Method.MSE
     activations: Activations = Activations.INT8
     is_per_channel: bool = True
     percentile: float = 99.99
     is_weights_only: bool = False
+    format: NarrowFormat = NarrowFormat.INT8
+
+    @property
+    def has_grids(self) -> bool:
+        """True where activations have scales, which runs decide."""
+        return self.format is NarrowFormat.INT8 and not self.is_weights_only
+
+    @property
+    def stored_activations(self) -> str:
+        """Name of the type that activations are rounded to."""
+        if self.is_weights_only:
+            return "float32"
+        return self.activations.value if self.has_grids else self.format.value
 
     def axis(self, axis: int | None) -> int | None:
         """Return the axis of a weight's scales."""
@@ -50,7 +67,9 @@ def narrow_tensors(network: Network, chosen: Collection[str], scheme: Scheme) ->
 def product_scales(
     network: Network, product: Product, grids: Mapping[str, Grid], scheme: Scheme
 ) -> dict[str, AnyArray]:
-    """Return the scales of a product's weights; large enough for its bias to fit int32."""
+    """Return the scales of a product's weights, none for bf16; large enough for its bias to fit int32."""
+    if scheme.format is NarrowFormat.BF16:
+        return {}
     scales = {}
     for name, axis in product.weights:
         found = weight_scales(network.weight(name), scheme.axis(axis), scheme.method)
@@ -126,10 +145,6 @@ class _Writer:
         A computed tensor gives its name to the result, so that outputs keep theirs; nodes that read an
         input read the result instead.
         """
-        grid = self._grids[self._network.root(tensor)]
-        kind = np.dtype(self._scheme.activations.value)
-        scale = self._store(f"{tensor}_scale", np.asarray(grid.scale))
-        zero = self._store(f"{tensor}_zero_point", np.asarray(grid.zero, kind))
         maker = next((n for n in self._graph.node if tensor in n.output), None)
         if maker is None:
             before, after = tensor, self._fresh(f"{tensor}_dequantized")
@@ -138,18 +153,36 @@ class _Writer:
         else:
             before, after = self._fresh(f"{tensor}_float"), tensor
             maker.output[:] = [before if x == tensor else x for x in maker.output]
-        narrow = self._fresh(f"{tensor}_quantized")
-        pair = [
+        return before, self._narrowing(tensor, before, after)
+
+    def _narrowing(self, tensor: str, before: str, after: str) -> list[onnx.NodeProto]:
+        """Return the two nodes that make narrow numbers of ``before``, and float32 ones of those."""
+        is_half = self._scheme.format is NarrowFormat.BF16
+        narrow = self._fresh(f"{tensor}_{'bf16' if is_half else 'quantized'}")
+        ends = ((before, narrow), (narrow, after))
+        if is_half:
+            types = TensorProto.BFLOAT16, TensorProto.FLOAT
+            return [
+                helper.make_node("Cast", [x], [y], name=self._fresh(f"{tensor}_Cast"), to=to)
+                for (x, y), to in zip(ends, types, strict=True)
+            ]
+        grid = self._grids[self._network.root(tensor)]
+        kind = np.dtype(self._scheme.activations.value)
+        scale = self._store(f"{tensor}_scale", np.asarray(grid.scale))
+        zero = self._store(f"{tensor}_zero_point", np.asarray(grid.zero, kind))
+        kinds = "QuantizeLinear", "DequantizeLinear"
+        return [
             helper.make_node(kind, [x, scale, zero], [y], name=self._fresh(f"{tensor}_{kind}"))
-            for kind, x, y in (
-                ("QuantizeLinear", before, narrow),
-                ("DequantizeLinear", narrow, after),
-            )
+            for kind, (x, y) in zip(kinds, ends, strict=True)
         ]
-        return before, pair
 
     def _narrow_weights(self, product: Product, node: onnx.NodeProto) -> None:
-        """Store weights as int8 and a bias as int32, dequantised in front of a product."""
+        """Store weights as int8 and a bias as int32, dequantised in front of a product; or weights as bf16."""
+        if self._scheme.format is NarrowFormat.BF16:
+            for name, _ in product.weights:
+                narrow = self._bf16_weight(name)
+                node.input[:] = [narrow if x == name else x for x in node.input]
+            return
         scales = product_scales(self._network, product, self._grids, self._scheme)
         for name, axis in product.weights:
             narrow = self._narrow_weight(name, self._scheme.axis(axis), scales[name])
@@ -162,6 +195,17 @@ class _Writer:
         values = np.rint(self._network.weight(product.bias).astype(np.float64) / channels)
         stem = f"{product.name}_bias"
         node.input[2] = self._dequantised(stem, values.astype(np.int32), channels, None)
+
+    def _bf16_weight(self, name: str) -> str:
+        key = name, b""
+        if key not in self._weights:
+            stored = self._store(f"{name}_bf16", self._network.weight(name).astype(BF16))
+            self._weights[key] = self._fresh(f"{name}_float")
+            made, node = self._weights[key], self._fresh(f"{name}_Cast")
+            self._first.append(
+                helper.make_node("Cast", [stored], [made], name=node, to=TensorProto.FLOAT)
+            )
+        return self._weights[key]
 
     def _narrow_weight(self, name: str, axis: int | None, scales: AnyArray) -> str:
         key = (name, scales.tobytes())

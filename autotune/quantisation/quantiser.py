@@ -1,4 +1,4 @@
-"""The way of a network into int8: calibrate, choose the products, write, judge by runs that were held out."""
+"""The way of a network into int8 or bf16: calibrate, choose the products, write, judge by runs that were held out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnx
 
 from autotune.disk.atomic_file import replace_file
 from autotune.errors import InputError
-from autotune.quantisation.grid import Grid, activation_grid
+from autotune.quantisation.grid import Grid, NarrowFormat, activation_grid
 from autotune.quantisation.loss import Loss, Outputs, check_outputs, loss_of
 from autotune.quantisation.observation import observe, opened_model, run_all, serialised
 from autotune.quantisation.precision import Choice, PrecisionResult, search_precision
@@ -74,11 +74,11 @@ class Quantiser:
 
     def _calibrate(self) -> dict[str, Grid]:
         """Return the grids of all tensors that products narrow and that are finite, by ``Network.root``."""
+        if not self.scheme.has_grids:
+            return {}
         every = [p.name for p in self.network.products]
         tensors = narrow_tensors(self.network, every, self.scheme)
         roots = tuple(dict.fromkeys(map(self.network.root, tensors)))
-        if not roots:
-            return {}
         runs = self.samples.calibration
         seen = observe(self.network.model, roots, runs, self.dims, self.progress)
         method, percentile = self.scheme.method, self.scheme.percentile
@@ -89,7 +89,10 @@ class Quantiser:
         }
 
     def _finite(self, grids: Mapping[str, Grid]) -> tuple[str, ...]:
-        """Return the products whose tensors have grids. Raises ``InputError`` if there are none."""
+        """Return the products whose tensors have grids, if these need some. Raises ``InputError`` if there
+        are none."""
+        if not self.scheme.has_grids:
+            return tuple(p.name for p in self.network.products)
         names = tuple(
             p.name
             for p in self.network.products
@@ -117,7 +120,7 @@ class Quantiser:
     def _gains(
         self, names: Sequence[str], grids: Mapping[str, Grid]
     ) -> tuple[dict[str, float], str]:
-        """Return what int8 gains at each product, and the unit of it."""
+        """Return what the narrow format gains at each product, and the unit of it."""
         run = self.samples.calibration[0]
         if self.costs is not None:
             saved = self.costs.savings(self.network, names, grids, self.scheme, run, self.progress)
@@ -128,7 +131,7 @@ class Quantiser:
         else:
             work, unit = multiplications(self.network, run), "multiplications"
         if self.costs is not None:
-            unit = f"{unit}; int8 is predicted no faster on {self.costs.target}"
+            unit = f"{unit}; {self.scheme.format} is predicted no faster on {self.costs.target}"
         return {name: work[name] for name in names}, unit
 
     def _judged(
@@ -178,7 +181,9 @@ class Quantiser:
             reason = None if p.name in chosen else "it harms most for its gain"
             if p.name not in names:
                 reason = NOT_FINITE
-            one = ProductChoice(p.name, p.kind, "int8" if reason is None else "float32", reason)
+            one = ProductChoice(
+                p.name, p.kind, self.scheme.format.value if reason is None else "float32", reason
+            )
             if p.name in ranked:
                 share = ranked[p.name].gain / total if total else 0.0
                 one = replace(one, sensitivity=ranked[p.name].loss, gain=share)
@@ -229,11 +234,12 @@ class Quantiser:
 
 def _describe(model: onnx.ModelProto, scheme: Scheme) -> None:
     """Note in the file what made it."""
-    activations = "float32" if scheme.is_weights_only else scheme.activations.value
     facts = {
-        "autotune.quantize.method": scheme.method.value,
-        "autotune.quantize.activations": activations,
+        "autotune.quantize.format": scheme.format.value,
+        "autotune.quantize.activations": scheme.stored_activations,
     }
+    if scheme.format is NarrowFormat.INT8:
+        facts["autotune.quantize.method"] = scheme.method.value
     present = {row.key for row in model.metadata_props}
     for key, value in facts.items():
         if key not in present:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +16,7 @@ from autotune.arguments import dims_of, integer_of, path_of
 from autotune.disk.atomic_file import check_place
 from autotune.errors import InputError, ModelError
 from autotune.frontend.source_model import SourceModel
-from autotune.quantisation.grid import Activations, Method
+from autotune.quantisation.grid import Activations, Method, NarrowFormat
 from autotune.quantisation.loss import Loss
 from autotune.quantisation.products import KINDS, Network
 from autotune.quantisation.qdq import Scheme
@@ -42,6 +43,7 @@ def quantize(
     data: Path | str | None,
     out: Path | str,
     *,
+    format: NarrowFormat | str = NarrowFormat.INT8,
     method: Method | str = Method.MSE,
     activations: Activations | str = Activations.INT8,
     per_channel: bool = True,
@@ -57,11 +59,12 @@ def quantize(
     store: Store | Path | str | None = None,
     progress: Progress | None = None,
 ) -> QuantizeResult:
-    """Quantise the convolutions and matrix products of a network; write it in ONNX's QDQ form.
+    """Quantise the convolutions and matrix products of a network; write it in standard ONNX.
 
     ``model`` is an ONNX file in float32 or a shipped network's name. ``data`` is a folder of NPY and NPZ
-    files, or one such file, with inputs as the network takes them; None is for ``weights_only``, which
-    leaves activations in float32. ``runs`` of them are used at most, and the fraction ``hold_out`` of these only
+    files, or one such file, with inputs as the network takes them. ``format`` is ``int8``, written in the QDQ
+    form, or ``bf16``, written as casts, which has no scales. ``weights_only`` leaves activations in float32.
+    ``data`` may be None where no scales and no losses depend on it. ``runs`` of them are used at most, and the fraction ``hold_out`` of these only
     judges the result. ``method`` (``minmax``, ``percentile``, ``mse``) sets ranges from the other runs,
     ``percentile`` how many per cent of the elements are within them. ``activations`` is ``int8`` or
     ``uint8``; weights are int8, with a scale per output channel if ``per_channel``, and biases int32.
@@ -82,14 +85,19 @@ def quantize(
         per_channel,
         _within(percentile, "percentile", 50.0, 100.0),
         weights_only,
+        _choice(format, NarrowFormat, "format"),
     )
+    if scheme.format is NarrowFormat.BF16:
+        _check_bf16(scheme)
     measure, limit = _choice(loss, Loss, "loss"), _limit(max_loss)
     fraction = _within(hold_out, "hold_out", 0.0, 0.9)
     most, rng = integer_of(runs, "runs", 2), np.random.default_rng(integer_of(seed, "seed", 0))
     file, path, extents = path_of(out, "the quantised network"), resolve_model(model), dims_of(dims)
     check_place(file)
-    if data is None and (not weights_only or limit is not None):
-        raise InputError("data is missing; only --weights-only without --max-loss needs none")
+    if data is None and (scheme.has_grids or limit is not None):
+        raise InputError(
+            "data is missing; only --weights-only and --format bf16 need none, without --max-loss"
+        )
     if target is not None and limit is None:
         raise InputError("a target ranks the products of a limited loss; give --max-loss too")
     costs = None if target is None else TargetCosts(target, store)
@@ -110,6 +118,16 @@ def quantize(
     except (ModelError, InputError) as error:
         text = str(error)
         raise type(error)(text if str(path) in text else f"{path}: {text}") from None
+
+
+def _check_bf16(scheme: Scheme) -> None:
+    """Refuse settings of scales, which bf16 has not."""
+    plain = Scheme(is_weights_only=scheme.is_weights_only, format=scheme.format)
+    for field in fields(Scheme):
+        value = getattr(scheme, field.name)
+        if value != getattr(plain, field.name):
+            name = field.name.removeprefix("is_")
+            raise InputError(f"{name} {value} is for int8: bf16 has no scales; leave it out")
 
 
 def _limit(value: float | str | None) -> float | None:

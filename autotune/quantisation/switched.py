@@ -14,10 +14,17 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from autotune.frontend.node import AnyArray
-from autotune.quantisation.grid import Grid, quantise_weight, spread
+from autotune.quantisation.grid import Grid, NarrowFormat, quantise_weight, spread
 from autotune.quantisation.loss import Outputs
 from autotune.quantisation.products import Network, Product
-from autotune.quantisation.qdq import Scheme, fresh_name, names_of, narrow_tensors, product_scales
+from autotune.quantisation.qdq import (
+    BF16,
+    Scheme,
+    fresh_name,
+    names_of,
+    narrow_tensors,
+    product_scales,
+)
 from autotune.quantisation.samples import Run
 from autotune.runtime.session.session import Session
 
@@ -87,14 +94,21 @@ class _Writer:
 
     def _switch_tensor(self, tensor: str, before: str, after: str) -> None:
         """Make ``after`` of ``before``: the tensor, quantised if its switch is 1."""
+        self._tensors[tensor] = self._switch()
+        error = self._node("Sub", [self._narrowed(tensor, before), before])
+        self._node("Add", [before, self._node("Mul", [error, self._tensors[tensor]])], after)
+
+    def _narrowed(self, tensor: str, before: str) -> str:
+        """Return the tensor rounded to the narrow format, as float32."""
+        if self._scheme.format is NarrowFormat.BF16:
+            half = self._node("Cast", [before], to=TensorProto.BFLOAT16)
+            return self._node("Cast", [half], to=TensorProto.FLOAT)
         grid = self._grids[self._network.root(tensor)]
         scale = self._store(f"{tensor}_scale", np.asarray(grid.scale))
         zero = np.asarray(grid.zero, np.dtype(self._scheme.activations.value))
         narrow = [scale, self._store(f"{tensor}_zero_point", zero)]
         quantised = self._node("QuantizeLinear", [before, *narrow])
-        self._tensors[tensor] = self._switch()
-        error = self._node("Sub", [self._node("DequantizeLinear", [quantised, *narrow]), before])
-        self._node("Add", [before, self._node("Mul", [error, self._tensors[tensor]])], after)
+        return self._node("DequantizeLinear", [quantised, *narrow])
 
     def _switch_weights(self, product: Product, node: onnx.NodeProto) -> None:
         """Add the product with its weight's rounding error to its result."""
@@ -106,7 +120,7 @@ class _Writer:
         error.output[:] = [self._fresh(f"{made}_error")]
         scales = product_scales(self._network, product, self._grids, self._scheme)
         for name, axis in product.weights:
-            values = self._rounding(name, self._scheme.axis(axis), scales[name])
+            values = self._rounding(name, self._scheme.axis(axis), scales.get(name))
             stored = self._store(f"{name}_error", values)
             error.input[:] = [stored if x == name else x for x in error.input[:2]]
         self._ordered.append(error)
@@ -115,8 +129,10 @@ class _Writer:
             "Add", [raw, self._node("Mul", [error.output[0], self._products[product.name]])], made
         )
 
-    def _rounding(self, weight: str, axis: int | None, scales: AnyArray) -> AnyArray:
+    def _rounding(self, weight: str, axis: int | None, scales: AnyArray | None) -> AnyArray:
         values = self._network.weight(weight)
+        if scales is None:
+            return values.astype(BF16).astype(np.float32) - values
         narrow = quantise_weight(values, scales, axis)
         return narrow * spread(scales, axis, values.ndim) - values
 
@@ -125,11 +141,11 @@ class _Writer:
         self._graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, []))
         return name
 
-    def _node(self, kind: str, inputs: list[str], made: str | None = None) -> str:
+    def _node(self, kind: str, inputs: list[str], made: str | None = None, **attrs: int) -> str:
         """Append a node and return its output."""
         name = self._fresh(kind)
         output = made or self._fresh(f"{name}_out")
-        self._ordered.append(helper.make_node(kind, inputs, [output], name=name))
+        self._ordered.append(helper.make_node(kind, inputs, [output], name=name, **attrs))
         return output
 
     def _store(self, name: str, values: AnyArray) -> str:

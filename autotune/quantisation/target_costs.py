@@ -1,4 +1,4 @@
-"""What a machine's cost model predicts of products in float32 and in int8, and of whole networks."""
+"""What a machine's cost model predicts of products in float32 and in a narrow format, and of whole networks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from autotune.cost_model.predictor import Predictor
 from autotune.graph.accuracy import Accuracy
 from autotune.operators.axes import Layout
-from autotune.quantisation.grid import Activations, Grid
+from autotune.quantisation.grid import Activations, Grid, NarrowFormat
 from autotune.quantisation.observation import serialised
 from autotune.quantisation.products import Network, Product
 from autotune.quantisation.qdq import Scheme, write_qdq
@@ -54,7 +54,7 @@ class TargetCosts:
         run: Run,
         progress: Progress,
     ) -> dict[str, float]:
-        """Return the seconds that int8 saves at each product, 0 where it saves none.
+        """Return the seconds that the narrow format saves at each product, 0 where it saves none.
 
         A product is a network by itself, between tensors that are stored in its precision.
         """
@@ -79,7 +79,7 @@ class TargetCosts:
         alone = _alone(network, product, shapes)
         if alone is None:
             return 0.0
-        own = {x: grids[network.root(x)] for x in product.tensors if not scheme.is_weights_only}
+        own = {x: grids[network.root(x)] for x in product.tensors if scheme.has_grids}
         (inner,) = alone.products
         own |= {x: own[y] for x, y in zip(inner.tensors, product.tensors, strict=True) if y in own}
         narrow = _between_narrow(write_qdq(alone, [product.name], own, scheme), scheme)
@@ -113,12 +113,16 @@ def _alone(
 
 
 def _between_narrow(model: onnx.ModelProto, scheme: Scheme) -> onnx.ModelProto:
-    """Return a QDQ network whose inputs and output are narrow already: the outermost conversions go."""
+    """Return a network whose inputs and output are narrow already: the outermost conversions go."""
+    if scheme.is_weights_only:
+        return model
     graph = model.graph
-    kind = _NARROW[scheme.activations]
+    is_half = scheme.format is NarrowFormat.BF16
+    kind = TensorProto.BFLOAT16 if is_half else _NARROW[scheme.activations]
+    there, back = ("Cast", "Cast") if is_half else ("QuantizeLinear", "DequantizeLinear")
     for value in graph.input:
         quantiser = next(
-            (n for n in graph.node if n.op_type == "QuantizeLinear" and n.input[0] == value.name),
+            (n for n in graph.node if n.op_type == there and n.input[0] == value.name),
             None,
         )
         if quantiser is not None:
@@ -126,7 +130,7 @@ def _between_narrow(model: onnx.ModelProto, scheme: Scheme) -> onnx.ModelProto:
             value.name = quantiser.output[0]
             value.type.tensor_type.elem_type = kind
     last = graph.node[-1]
-    if last.op_type == "DequantizeLinear" and last.output[0] == graph.output[0].name:
+    if last.op_type == back and last.output[0] == graph.output[0].name:
         graph.output[0].name = last.input[0]
         graph.output[0].type.tensor_type.elem_type = kind
         graph.node.remove(last)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import assert_never
 
 from autotune.errors import SpecError
-from autotune.isa.formats import ALL_FORMATS, Format, Formats
+from autotune.isa.formats import ALL_FORMATS, CACHED_FORMATS, Format, Formats
 from autotune.targets.physical import PhysicalSpec
 
 
@@ -333,10 +333,10 @@ class HardwareSpec:
         """Formats that programs for it store tensors in, and multiply.
 
         Narrow tensors lie in DRAM as they are where the arrays multiply their format, else in fp32.
-        The kernels of machines with caches multiply every format.
+        Machines with caches multiply bytes, and store weights of bf16 alone.
         """
         if self.memory is Memory.CACHED:
-            return ALL_FORMATS
+            return CACHED_FORMATS
         multiplied = frozenset(filter(self.multiplies, ALL_FORMATS.multiplied))
         return Formats(multiplied, multiplied)
 

@@ -15,6 +15,13 @@ ALWAYS_INLINE float clipped(float x, float low, float high) {
     return x > high ? high : x;
 }
 
+/* The nearest number of bf16, ties to even, as a float; NaN stays. */
+ALWAYS_INLINE float near_bf16(float x) {
+    union { float number; uint32_t bits; } word = {x};
+    word.bits = (word.bits + (word.bits >> 16 & 1) + 0x7FFFu) & 0xFFFF0000u;
+    return x != x ? x : word.number;
+}
+
 /* The remainder with the divisor's sign; of 0 too. */
 ALWAYS_INLINE float modulo(float x, float y) {
     float rest = fmodf(x, y);

@@ -55,6 +55,17 @@ def test_json_is_the_same_in_numbers(network: Path, capsys: pytest.CaptureFixtur
     assert document["bytes"]["after"] == Path("net.int8.onnx").stat().st_size
 
 
+def test_bf16_is_a_format_without_scales(network: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "quantize", network, "--format", "bf16")
+    assert "bf16     2 of 2 products" in text and "net.bf16.onnx" in text
+    text = said(capsys, "quantize", network, "--format", "bf16", "--data", "data.npy", "--json")
+    document = json.loads(text)
+    assert (document["format"], document["method"], document["activations"]) == (
+        "bf16", None, "bf16",
+    )  # fmt: skip
+    assert 0 < document["losses"]["relative"] < 0.01
+
+
 def test_weights_only_says_that_no_loss_was_measured(
     network: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,7 +77,7 @@ def test_weights_only_says_that_no_loss_was_measured(
     ("arguments", "told"),
     [
         (("--data", "nothing"), "nothing: there is no such file"),
-        ((), "only --weights-only without --max-loss needs none"),
+        ((), "only --weights-only and --format bf16 need none"),
         (("--data", "data.npy", "--method", "best"), "minmax, percentile, mse"),
         (("--data", "data.npy", "--out", "no/folder.onnx"), "no/folder.onnx"),
         (("--data", "data.npy", "--runs", "1"), "runs"),
@@ -120,4 +131,5 @@ def test_a_limit_shows_the_front_and_what_stayed_in_float32(
 def test_shells_complete_methods_and_types() -> None:
     assert command._complete_method("m") == ["minmax", "mse"]
     assert command._complete_activations("") == ["int8", "uint8"]
+    assert command._complete_format("b") == ["bf16"]
     assert command._complete_loss("t") == ["top1"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import SpecError
-from autotune.isa.formats import ALL_FORMATS, FLOAT32_ONLY, Format
+from autotune.isa.formats import FLOAT32_ONLY, Format, Formats
 from autotune.operators.axes import Layout
 from autotune.targets.opening import SPECS, load_spec, spec_names, target
 from autotune.targets.physical import PhysicalSpec
@@ -136,7 +136,10 @@ def test_shipped_machines_multiply_and_store_what_their_sources_say() -> None:
     assert int8 == {"tpuv1-like", "gemmini-like", "edge", "mobile"}
     assert bf16 == {"server", "edge", "mobile"}
     for spec in narrow.values():
-        assert spec.formats == (ALL_FORMATS if spec.name in int8 else FLOAT32_ONLY)
+        bytes_ = {Format.INT8, Format.UINT8} if spec.name in int8 else set()
+        halves = {Format.BF16} if spec.name in bf16 else set()
+        formats = frozenset({Format.FP32} | bytes_ | halves)
+        assert spec.formats == Formats(formats, formats)
         assert spec.multiplies(Format.INT8) == spec.multiplies(Format.UINT8)
 
 

@@ -1,4 +1,4 @@
-"""``autotune quantize``: a network in int8 from the user's inputs, in ONNX's QDQ form, with its loss."""
+"""``autotune quantize``: a network in int8 or bf16 from the user's inputs, in standard ONNX, with its loss."""
 
 from __future__ import annotations
 
@@ -25,9 +25,14 @@ if TYPE_CHECKING:
 
 
 METHODS, ACTIVATIONS = ("minmax", "percentile", "mse"), ("int8", "uint8")
+FORMATS = ("int8", "bf16")
 LOSSES = ("relative", "cosine", "top1")
 STAGES = {"calibrate": 0.3, "check": 0.1, "sensitivity": 0.4, "predict": 0.2}
 """Phases with their shares of the time; without --max-loss the first two are all."""
+
+
+def _complete_format(typed: str) -> list[str]:
+    return [name for name in FORMATS if name.startswith(typed)]
 
 
 def _complete_method(typed: str) -> list[str]:
@@ -48,11 +53,19 @@ DataOption = Annotated[
         "--data",
         metavar="FOLDER|FILE",
         help="Inputs of the network: a folder of .npy and .npz files, or one such file. Each array is one run, or a "
-        "stack of runs. Only --weights-only needs none.",
+        "stack of runs. Only --weights-only and --format bf16 need none.",
     ),
 ]
 FileOption = Annotated[
-    Path | None, typer.Option("--out", help="ONNX file to write. Default: NET.int8.onnx.")
+    Path | None, typer.Option("--out", help="ONNX file to write. Default: NET.FORMAT.onnx.")
+]
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help=f"Format that products multiply: {', '.join(FORMATS)}. bf16 has no scales: numbers are rounded to it.",
+        autocompletion=_complete_format,
+    ),
 ]
 MethodOption = Annotated[
     str,
@@ -81,7 +94,7 @@ PerTensorOption = Annotated[
 ]
 WeightsOnlyOption = Annotated[
     bool,
-    typer.Option("--weights-only", help="Only weights become int8; activations stay float32."),
+    typer.Option("--weights-only", help="Only weights become narrow; activations stay float32."),
 ]
 MaxLossOption = Annotated[
     str | None,
@@ -106,7 +119,7 @@ GainTargetOption = Annotated[
     typer.Option(
         "--target",
         autocompletion=complete_target,
-        help="Machine whose cost model tells what int8 gains, for --max-loss. Default: multiplications are counted.",
+        help="Machine whose cost model tells what the format gains, for --max-loss. Default: multiplications are counted.",
     ),
 ]
 HoldOutOption = Annotated[
@@ -119,6 +132,7 @@ def quantize(
     model: ModelArgument,
     data: DataOption = None,
     out: FileOption = None,
+    format: FormatOption = "int8",
     method: MethodOption = "mse",
     percentile: PercentileOption = 99.99,
     activations: ActivationsOption = "int8",
@@ -134,11 +148,12 @@ def quantize(
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Quantise a network to int8 by inputs of yours, and tell the loss on held-out ones.
+    """Quantise a network to int8 or bf16 by inputs of yours, and tell the loss on held-out ones.
 
-    The file is standard ONNX: any runtime that reads QuantizeLinear and DequantizeLinear runs it.
+    The file is standard ONNX: any runtime that reads QuantizeLinear and DequantizeLinear, or Cast to
+    bfloat16, runs it.
     """
-    file = Path(f"{Path(model).stem}.int8.onnx") if out is None else out
+    file = Path(f"{Path(model).stem}.{format:.20}.onnx") if out is None else out
     check_place(file)
     stages = {"calibrate": 0.6, "check": 0.4} if max_loss is None else STAGES
     with progress(f"quantize {model}", stages) as heard:
@@ -148,6 +163,7 @@ def quantize(
             model,
             data,
             file,
+            format=format,
             method=method,
             activations=activations,
             per_channel=not per_tensor,
@@ -176,10 +192,9 @@ def _document(result: QuantizeResult) -> dict[str, Any]:
     return {
         "network": result.network,
         "file": str(result.file),
-        "method": result.scheme.method.value,
-        "activations": "float32"
-        if result.scheme.is_weights_only
-        else result.scheme.activations.value,
+        "format": result.scheme.format.value,
+        "method": None if result.scheme.format == "bf16" else result.scheme.method.value,
+        "activations": result.scheme.stored_activations,
         "runs": {"calibration": result.calibration_runs, "held_out": result.held_out_runs},
         "losses": {measure.value: loss for measure, loss in result.losses.items()},
         "bytes": {"before": result.bytes_before, "after": result.bytes_after},
@@ -199,7 +214,7 @@ def _document(result: QuantizeResult) -> dict[str, Any]:
         else {"loss": result.measure.value, "most": result.limit, "gain": result.gain_unit},
         "front": [
             {
-                "int8": one.quantised,
+                "quantised": one.quantised,
                 "gain": one.gain,
                 "loss": one.loss,
                 "seconds": one.seconds,
@@ -217,7 +232,7 @@ def _print(result: QuantizeResult) -> None:
     print_facts(
         {
             "network": result.network,
-            "int8": f"{result.quantised} of {len(result.products)} products",
+            result.scheme.format.value: f"{result.quantised} of {len(result.products)} products",
             "runs": runs if result.held_out_runs else "none: the loss is not measured",
             **{f"loss, {measure}": f"{loss:.3%}" for measure, loss in result.losses.items()},
             "bytes": f"{result.bytes_after:,} ({ratio:.2f} × {result.bytes_before:,})",
@@ -259,7 +274,7 @@ def _print_front(result: QuantizeResult) -> None:
         )
         for one in result.front
     ]
-    columns = ("", "int8", "gain", "loss", "predicted ms")
+    columns = ("", result.scheme.format.value, "gain", "loss", "predicted ms")
     say(f"gain in {result.gain_unit}; loss: the greater of calibration and held-out runs")
     title = f"front by {result.measure} loss"
     print_table(title, columns[: len(rows[0])], rows)

@@ -49,6 +49,11 @@ def _trunc(op: Op, w: NodeWriter) -> None:
     w.node("Mul", w.node("Sign", x), whole, output=op.output)
 
 
+def _bf16(op: Op, w: NodeWriter) -> None:
+    narrow = w.node("Cast", *op.inputs, to=TensorProto.BFLOAT16)
+    w.node("Cast", narrow, output=op.output, to=TensorProto.FLOAT)
+
+
 def _elu(op: Op, w: NodeWriter) -> None:
     alpha, scale = op.float("alpha"), op.float("scale")
     if scale == 1.0:
@@ -290,6 +295,7 @@ RULES: dict[OpKind, Rule] = {
     OpKind.GELU: _gelu,
     OpKind.GELU_TANH: _gelu_tanh,
     OpKind.TRUNC: _trunc,
+    OpKind.BF16: _bf16,
     OpKind.ELU: _elu,
     OpKind.EQUAL: _truth("Equal"),
     OpKind.LESS: _truth("Less"),

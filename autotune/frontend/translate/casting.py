@@ -47,6 +47,8 @@ def _convert(scope: Scope, node: Node, wanted: DType) -> str:
         return truth(scope, node, x)
     if wanted.is_tiny and source is not wanted:
         return _clamp_to_type(scope, node, x, wanted)
+    if wanted is DType.BFLOAT16 and source is not wanted:
+        return scope.result(node, OpKind.BF16, x)
     if wanted.is_integer and source.is_float:
         return scope.result(node, OpKind.TRUNC, x)
     if wanted.is_integer and not wanted.holds(

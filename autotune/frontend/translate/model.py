@@ -29,7 +29,7 @@ from autotune.frontend.weights import CutTensor
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.operators.op import OpKind
-from autotune.operators.tensor import DType
+from autotune.operators.tensor import NUMPY, DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,8 @@ def _scope(model: StraightModel, name: str) -> Scope:
         tensor = stored.tensor if isinstance(stored, CutTensor) else stored
         arrays[tensor.name] = tensor_array(f"initializer {tensor.name!r}", stored)
     names = {x.name for x in model.inputs} | {x for n in model.nodes for x in n.outputs}
-    scope = Scope(GraphBuilder(name), arrays, frozenset(names | set(arrays)))
+    has_bf16 = any(x.dtype == NUMPY[DType.BFLOAT16] for x in arrays.values())
+    scope = Scope(GraphBuilder(name), arrays, frozenset(names | set(arrays)), has_bf16=has_bf16)
     for declared in model.inputs:
         if declared.name in arrays:
             continue

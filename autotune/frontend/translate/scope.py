@@ -14,7 +14,7 @@ from autotune.frontend.limits import check_size, check_type, not_computed
 from autotune.frontend.node import AnyArray, Node, RunTimeValue
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import AttrValue, OpKind
-from autotune.operators.tensor import NUMPY, DType
+from autotune.operators.tensor import NUMPY, DType, is_bf16
 
 MAX_FOLDED_BYTES = 4 << 30
 """Limit on all values computed at import together."""
@@ -37,6 +37,8 @@ class Scope:
     types: dict[str, DType] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
+    has_bf16: bool = False
+    """True if the file stores numbers of bfloat16: constants that are such keep that type."""
     folded_bytes: int = 0
     _results: dict[str, DType] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
@@ -89,6 +91,8 @@ class Scope:
         if name in self.arrays and name not in self.tensors:
             value = self.arrays[name]
             dtype = check_type(node.reads, name, value)
+            if self.has_bf16 and dtype is DType.FLOAT32 and is_bf16(value):
+                dtype = DType.BFLOAT16
             if value.size == 0:
                 raise ModelError(
                     f"{node.label}: {node.operator} reads {name!r} of shape {list(value.shape)}, which "

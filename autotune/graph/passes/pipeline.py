@@ -10,6 +10,7 @@ from autotune.graph.input_class import Classes, Padded
 from autotune.graph.mapped_weights import copy_mapped_weights
 from autotune.graph.passes.activation_pattern import ActivationPattern
 from autotune.graph.passes.affine_folding import AffineFolding
+from autotune.graph.passes.bf16_products import Bf16Products
 from autotune.graph.passes.block_sparsity import ZeroBlockMarking
 from autotune.graph.passes.bound_limits import BoundLimits
 from autotune.graph.passes.channels_last import ChannelsLast
@@ -78,6 +79,7 @@ def simplify(
     """
     multiplied = NarrowProducts(formats).run(graph)
     narrowed = _joined(multiplied, NarrowWeights(formats).run(multiplied.graph))
+    narrowed = _joined(narrowed, Bf16Products(formats).run(narrowed.graph))
     settled = _joined(narrowed, _settled(narrowed.graph))
     if ranges:
         settled = _joined(settled, _pruned(settled.graph, ranges))

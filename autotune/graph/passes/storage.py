@@ -6,37 +6,27 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from autotune.graph.graph import Graph
+from autotune.graph.passes.bf16_numbers import CHOOSING, MOVING, bf16_tensors
+from autotune.graph.passes.bf16_products import is_plain_product
 from autotune.isa.formats import Format, Formats
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import NARROW, Array, DType
 
-MOVING = frozenset(
-    (
-        Family.RESHAPE,
-        Family.TRANSPOSE,
-        Family.SLICE,
-        Family.PAD,
-        Family.EXPAND,
-        Family.CONCAT,
-        Family.GATHER,
-    )
-)
-"""Families that compute nothing."""
-CHOOSING = frozenset(
-    (OpKind.MAX_POOL, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.REDUCE_MAX, OpKind.REDUCE_MIN)
-)
-"""Kinds whose results are among their inputs' numbers."""
+CONTRACTIONS = frozenset((Family.CONV, Family.MATMUL))
 
 
 def stored_narrow(graph: Graph, formats: Formats) -> Graph:
-    """Return the graph with its 8-bit integers stored as such, where ``formats`` has them."""
-    return _with_storage(graph, storage_of(graph, formats))
+    """Return the graph with its narrow tensors stored as such where ``formats`` has them, and with
+    its products of two BF16 tensors marked where ``formats`` multiplies them."""
+    stored = _with_storage(graph, storage_of(graph, formats))
+    return _with_bf16_products(stored) if Format.BF16 in formats.multiplied else stored
 
 
 def stored_as(graph: Graph, like: Graph) -> Graph:
     """Return a graph that was made of ``like``, stored as that is."""
     narrow = frozenset(held.storage for held in like.types.values())
-    return stored_narrow(graph, Formats(stored=narrow))
+    multiplied = frozenset(op.multiplied for op in like.ops if op.family in CONTRACTIONS)
+    return stored_narrow(graph, Formats(narrow, multiplied))
 
 
 def storage_of(graph: Graph, formats: Formats) -> Mapping[str, Format]:
@@ -54,6 +44,8 @@ def storage_of(graph: Graph, formats: Formats) -> Mapping[str, Format]:
         if NARROW[graph.types[x].dtype] in formats.stored
         and (x not in graph.constants or graph.types[x].elements > 1)
     }
+    if Format.BF16 in formats.stored:
+        found |= _stored_bf16(graph, formats)
     for op in graph.ops:
         if op.zeros is not None:
             found |= {x: _factor(graph, x) for x in op.inputs[:2] if x not in found}
@@ -63,6 +55,31 @@ def storage_of(graph: Graph, formats: Formats) -> Mapping[str, Format]:
             if known in found:
                 found.setdefault(other, found[known])
     return found
+
+
+def _stored_bf16(graph: Graph, formats: Formats) -> Mapping[str, Format]:
+    """Return the tensors stored as BF16: all that it holds where it is multiplied, else weights that a
+    pass has chosen."""
+    if Format.BF16 not in formats.multiplied:
+        return {x: Format.BF16 for x, kind in graph.types.items() if kind.storage is Format.BF16}
+    return {
+        x: Format.BF16
+        for x in bf16_tensors(graph)
+        if x not in graph.constants or graph.types[x].elements > 1
+    }
+
+
+def _with_bf16_products(graph: Graph) -> Graph:
+    """Return the graph with the products marked whose factors are both stored as BF16."""
+    ops = tuple(
+        replace(op, attrs=tuple(sorted((*op.attrs, ("bf16", 1)))))
+        if not op.is_bf16
+        and is_plain_product(op, graph)
+        and all(graph.types[x].storage is Format.BF16 for x in op.inputs[:2])
+        else op
+        for op in graph.ops
+    )
+    return Graph(graph.name, ops, graph.types, graph.inputs, graph.outputs, graph.constants)
 
 
 def held_tensors(graph: Graph) -> frozenset[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from autotune.graph.accuracy import Accuracy, allows
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, rebuilt
+from autotune.isa.formats import Format
 from autotune.operators.axes import CHANNELS_LAST
 from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import Array
@@ -66,6 +67,8 @@ class WinogradConvolutions:
 def is_plain(op: Op, graph: Graph) -> bool:
     """Return True if Winograd's algorithm computes this operator."""
     if op.kind is not OpKind.CONV or op.axes != CHANNELS_LAST or op.zeros is not None:
+        return False
+    if graph.types[op.inputs[1]].storage is not Format.FP32:
         return False
     if graph.types[op.output].dtype.is_integer:  # sums of integers are exact
         return False

@@ -50,7 +50,8 @@ def pass_shares(group: Group, vector: VectorSpec) -> dict[str, float]:
 
 
 def _epilogues(group: Group) -> set[str]:
-    """Return results of operators that a contraction may make on the way out of its accumulator."""
+    """Return results of operators that a contraction may make on the way out of its accumulator, and
+    of roundings that need no pass."""
     adds: set[str] = set()
     free: set[str] = set()
     for op in group.ops:
@@ -58,6 +59,8 @@ def _epilogues(group: Group) -> set[str]:
         if behind and op.kind is OpKind.ADD:
             adds.add(op.output)
         if behind and (op.kind is OpKind.ADD or op.kind in EPILOGUE_FNS):
+            free.add(op.output)
+        if op.kind is OpKind.BF16:  # STORE and CONVERT round too
             free.add(op.output)
     return free
 

@@ -13,6 +13,7 @@ from autotune.datasets import random_graphs
 from autotune.graph import passes
 from autotune.graph.graph import Graph
 from autotune.graph.passes import PASSES, Pass
+from autotune.graph.passes.bf16_products import Bf16Products
 from autotune.graph.passes.block_sparsity import ZeroBlockMarking
 from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.demand_trimming import DemandTrimming
@@ -31,6 +32,7 @@ from tests.lowering.lowering_case import residual_block
 from tests.tuner.search_case import chain, residual
 
 LATER = (
+    Bf16Products(ALL_FORMATS),
     ZeroBlockMarking(),
     ChannelsLast(),
     DemandTrimming(),

@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from autotune.isa.formats import ELEMENT_BYTES, Format
 from autotune.isa.tile import row_major
+from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.analysis.affine import Affine
 from autotune.targets.protocol import Array
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float32]
 GROWTH = 2
 """How much larger than its tensor a packed constant may be: tiles that overlap are packed apart."""
-_NUMPY = {Format.FP32: np.float32, Format.INT8: np.int8, Format.UINT8: np.uint8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Packed:
         loops, extent = len(self.moves), self.lanes[0]
         full, rest = divmod(extent, self.width)
         shape = (*view.shape[:loops], -1, *view.shape[loops:-1], self.width)
-        typed = target.view(_NUMPY[self.format])
+        typed = target.view(ARRAY_TYPES[self.format])
         panels = np.moveaxis(typed.reshape(shape), loops, -2)
         whole = view[..., : extent - rest]
         panels[..., :full, :] = whole.reshape(*whole.shape[:-1], full, self.width)

@@ -67,8 +67,8 @@ def test_panels_hold_the_same_however_the_tensor_lies_in_memory(
         assert target[-1] == GUARD
 
 
-@given(factors(), st.sampled_from([Format.INT8, Format.UINT8]))
-def test_panels_of_bytes_hold_the_same(
+@given(factors(), st.sampled_from([Format.BF16, Format.INT8, Format.UINT8]))
+def test_panels_of_narrow_numbers_hold_the_same(
     factor: tuple[Packed, tuple[int, ...]], format: Format
 ) -> None:
     packed, shape = factor
@@ -76,7 +76,7 @@ def test_panels_of_bytes_hold_the_same(
     numbers = np.arange(prod(shape), dtype=np.int64).reshape(shape)
     tensor = numbers.astype(ARRAY_TYPES[format])
     narrow = replace(packed, format=format)
-    assert 4 * narrow.elements == packed.elements
+    assert 4 * narrow.elements == format.bytes * packed.elements
     target = np.full(narrow.elements + 1, GUARD)
     narrow.pack(tensor, target[:-1])
     wanted = expected(packed, tensor)

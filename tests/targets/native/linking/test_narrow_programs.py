@@ -125,9 +125,9 @@ def weights_only(rows: int, depth: int, columns: int, format: Format) -> Program
 
 
 @needs_llvm
-@pytest.mark.parametrize("format", [U8, S8])
+@pytest.mark.parametrize("format", [U8, S8, Format.BF16])
 @pytest.mark.parametrize(("rows", "kept"), [(1, True), (WIDENED_ROWS, True), (40, False)])
-def test_weights_of_few_rows_are_bytes_in_memory_too(
+def test_weights_of_few_rows_are_narrow_in_memory_too(
     compiler: Compiler, format: Format, rows: int, kept: bool
 ) -> None:
     program = weights_only(rows, 70, 96, format)
@@ -136,10 +136,10 @@ def test_weights_of_few_rows_are_bytes_in_memory_too(
     assert call.packed.format is (format if kept else Format.FP32)
     assert 4 * call.packed.elements >= 70 * 96 * call.packed.format.bytes
     rng, dtype = np.random.default_rng(3), ARRAY_TYPES[format]
-    limits = np.iinfo(dtype)
+    limits = (-128, 255) if format is Format.BF16 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     arrays: dict[str, np.ndarray] = {
         "a": rng.standard_normal(rows * 70, np.float32),
-        "b": rng.integers(limits.min, limits.max, 70 * 96, dtype, endpoint=True),
+        "b": rng.integers(*limits, 70 * 96, endpoint=True).astype(dtype),
     }
     wide = {**arrays, "b": arrays["b"].astype(np.float32)}
     (got,) = executed(program, arrays, compiler).values()

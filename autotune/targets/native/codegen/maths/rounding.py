@@ -1,4 +1,4 @@
-"""Rounding to whole numbers, and the sign; part of vector maths (maths.py)."""
+"""Rounding to whole numbers and to BF16, and the sign; part of vector maths (maths.py)."""
 
 from __future__ import annotations
 
@@ -46,10 +46,20 @@ def sign(v: VectorBuilder, x: str) -> str:
     return v.select(v.compare("ogt", x, zero), v.constant(1.0), rest)
 
 
+def bf16(v: VectorBuilder, x: str) -> str:
+    """To the nearest number of BF16, ties to even; NaN stays."""
+    bits = v.bits(x)
+    odd = v.whole("and", v.whole("ashr", bits, v.integer(16)), v.integer(1))
+    sum_ = v.whole("add", bits, v.whole("add", odd, v.integer(0x7FFF)))
+    near = v.from_bits(v.whole("and", sum_, v.integer(-0x10000)))
+    return v.select(v.compare("uno", x, x), x, near)
+
+
 ROUNDINGS: Mapping[UnaryFn, Callable[..., str]] = {
     UnaryFn.FLOOR: floor,
     UnaryFn.CEIL: ceil,
     UnaryFn.ROUND: nearest,
     UnaryFn.TRUNC: trunc,
     UnaryFn.SIGN: sign,
+    UnaryFn.BF16: bf16,
 }

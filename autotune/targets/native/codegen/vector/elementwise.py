@@ -256,6 +256,11 @@ def stored_node(body: Sequence[Node], node: int, format: Format) -> int:
     """The node to store as a result: one that only rounds or saturates, as storing does, is passed by."""
     if format is Format.FP32:
         return node
+    if format is Format.BF16:
+        match body[node]:
+            case Unary(UnaryFn.BF16, x):
+                return stored_node(body, x, format)
+        return node
     low, high = LIMITS[format]
     match body[node]:
         case Unary(UnaryFn.CLIP, x, p0, p1) if p0 <= low and p1 >= high:

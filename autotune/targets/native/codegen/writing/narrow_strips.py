@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autotune.isa.formats import Format
+from autotune.targets.native.codegen.maths.rounding import bf16
 from autotune.targets.native.codegen.writing.strips import load_strip, pieces
 from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 
@@ -41,34 +42,50 @@ def store_narrow(
     v: VectorBuilder, value: str, pointer: str, stride: int, first: int, count: int, format: Format
 ) -> None:
     """The first ``count`` lanes, rounded and saturated, to elements ``first`` to ``first + count``."""
+    element = ELEMENTS[format]
+    bits = _rounded_half(v, value) if format is Format.BF16 else _rounded_byte(v, value, format)
+    narrow = v.writer.value(f"trunc {v.integers} {bits} to {_kind(v.lanes, element)}")
+    at = v.writer.offset(pointer, first * stride, element)
+    if stride == 1 or v.lanes == 1:
+        for begin, size in pieces(count):
+            part = _part(v, narrow, begin, size, element)
+            _store(v, part, v.writer.offset(at, begin, element), size, element)
+        return
+    for lane in range(count):
+        part = _part(v, narrow, lane, 1, element)
+        _store(v, part, v.writer.offset(at, lane * stride, element), 1, element)
+
+
+def _rounded_half(v: VectorBuilder, value: str) -> str:
+    """Integers whose lowest 16 bits are the nearest BF16; every NaN becomes the quiet one of its sign."""
+    bits = v.whole("ashr", v.bits(bf16(v, value)), v.integer(16))
+    quiet = v.whole("or", v.whole("and", bits, v.integer(0x8000)), v.integer(0x7FC0))
+    where = v.compare("uno", value, value)
+    return v.bits(v.select(where, v.from_bits(quiet), v.from_bits(bits)))
+
+
+def _rounded_byte(v: VectorBuilder, value: str, format: Format) -> str:
+    """Integers whose lowest 8 bits are the nearest number that the format has."""
     low, high = (v.constant(limit) for limit in LIMITS[format])
     if format is Format.INT8:
         value = v.select(v.compare("uno", value, value), v.constant(0.0), value)
     number = v.select(v.compare("ogt", value, low), value, low)  # 0 for NaN if that is the lowest
-    bits = v.bits(v.add(v.at_most(number, high), v.constant(MAGIC)))
-    narrow = v.writer.value(f"trunc {v.integers} {bits} to {_kind(v.lanes, 'i8')}")
-    at = v.writer.offset(pointer, first * stride, "i8")
-    if stride == 1 or v.lanes == 1:
-        for begin, size in pieces(count):
-            _store(v, _part(v, narrow, begin, size), v.writer.offset(at, begin, "i8"), size)
-        return
-    for lane in range(count):
-        _store(v, _part(v, narrow, lane, 1), v.writer.offset(at, lane * stride, "i8"), 1)
+    return v.bits(v.add(v.at_most(number, high), v.constant(MAGIC)))
 
 
 def _kind(lanes: int, element: str) -> str:
     return f"<{lanes} x {element}>" if lanes > 1 else element
 
 
-def _store(v: VectorBuilder, value: str, pointer: str, size: int) -> None:
-    v.writer.line(f"store {_kind(size, 'i8')} {value}, ptr {pointer}, align 1")
+def _store(v: VectorBuilder, value: str, pointer: str, size: int, element: str) -> None:
+    v.writer.line(f"store {_kind(size, element)} {value}, ptr {pointer}, align 1")
 
 
-def _part(v: VectorBuilder, value: str, begin: int, size: int) -> str:
+def _part(v: VectorBuilder, value: str, begin: int, size: int, element: str) -> str:
     """``size`` lanes, from ``begin`` on."""
     if size == v.lanes:
         return value
-    kind = _kind(v.lanes, "i8")
+    kind = _kind(v.lanes, element)
     if size == 1:
         return v.writer.value(f"extractelement {kind} {value}, i32 {begin}")
     mask = ", ".join(f"i32 {begin + lane}" for lane in range(size))

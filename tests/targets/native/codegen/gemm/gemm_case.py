@@ -88,7 +88,7 @@ class Case:
         a, b, r = (rng.standard_normal(extents[name], np.float32) for name in "abr")
         if shape.panel_format is not Format.FP32:
             a, b = (
-                _bytes(rng, shape.panel_format, x.size) if name == packed_factor(shape) else x
+                _narrow(rng, shape.panel_format, x.size) if name == packed_factor(shape) else x
                 for name, x in (("a", a), ("b", b))
             )
         c = np.full(extents["c"] + 2 * GUARDS, GUARD)
@@ -170,8 +170,10 @@ def with_panels(shape: GemmShape, width: int) -> GemmShape:
     return replace(shape, panel=width)
 
 
-def _bytes(rng: np.random.Generator, format: Format, count: int) -> np.ndarray:
-    """Whole numbers of all of a format's range, as float32."""
+def _narrow(rng: np.random.Generator, format: Format, count: int) -> np.ndarray:
+    """Numbers of a format as float32: whole ones of all of its range, or normal ones."""
+    if format is Format.BF16:
+        return rng.standard_normal(count).astype(ARRAY_TYPES[format]).astype(np.float32)
     limits = np.iinfo(ARRAY_TYPES[format])
     return rng.integers(limits.min, limits.max, count, endpoint=True).astype(np.float32)
 
