@@ -1,4 +1,4 @@
-"""The page of `make bench-narrow-machines`: int8 against fp32 on every shipped machine, as the
+"""The page of `make bench-narrow-machines`: int8 and bf16 against fp32 on every shipped machine, as the
 emulator counts it, and how near the analytic estimate is on narrow programs.
 
 Cycles, energy and bytes are exact counts; they do not depend on what else runs.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +38,11 @@ from autotune.tuner.bound.bound import group_bound
 from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.machines.confirmation import confirm
 from autotune.tuner.machines.figures import NetworkFigures
-from benchmarks.narrow_pairs import Layer, drawn_layers, quantised_network
+from benchmarks.narrow_pairs import Layer, bf16_network, drawn_layers, quantised_network
 from benchmarks.table import Table
 
+Narrowed = Callable[[Graph], Graph]
+"""Makes a narrow network of one in fp32."""
 NETWORKS = {"mlp": "MLP", "light_squeezenet": "CNN", "bert_small": "BERT"}
 """Shipped networks of the page."""
 LAYERS, SCHEDULES, LONGEST = 60, 4, 1 << 13
@@ -59,6 +62,11 @@ Both columns are heuristic plans of the same network. *int8* is the network with
 results, max pooling and concatenation are 8 bits as well. Its plan was made for it. A machine whose array multiplies no int8 (*–*) computes the quantised network in fp32, so that it only
 gains the work of quantising. Energy is the sum of its components in every run.
 
+{halves}
+
+*bf16* is the network with every product of a constant weight on numbers rounded to bf16, and ReLU's results rounded,
+on machines whose arrays multiply it.
+
 {products}
 
 A MATMUL of {m} × {k} by {k} × {n} out of the scratchpad: cycles of the matrix unit, and picojoules of multiply-adds and of
@@ -69,7 +77,7 @@ the scratchpad's bytes per multiply-add, by programs written by hand.
 Mean error of the estimate that search starts from, over the cycles of the emulator, of layers with equal shapes in both
 formats: {layers} layers (products and convolutions in turns, seed {seed}), up to {schedules} schedules of each, drawn
 separately for either format. Machines are all shipped ones that multiply int8, and {drawn} drawn ones whose cells do
-1, 2 or 4 int8 multiply-adds per cycle. The estimate is farther off where tensors are small, whatever their format: the
+1, 2 or 4 int8 multiply-adds per cycle, and 1 or 2 in bf16; the line of bf16 is of those that multiply it. The estimate is farther off where tensors are small, whatever their format: the
 last line is fp32 with half of each extent, so about the bytes of int8. *Least over bound* is the least ratio of measured cycles to the lower bound: never below 1.
 """
 
@@ -82,12 +90,12 @@ class Errors:
     over_bound: tuple[float, ...]
 
 
-def compared(name: str, spec: HardwareSpec) -> tuple[NetworkFigures, NetworkFigures]:
-    """Return the figures of a network by heuristic plans: in fp32, and quantised."""
+def compared(
+    name: str, spec: HardwareSpec, narrowed: Narrowed = quantised_network
+) -> tuple[NetworkFigures, NetworkFigures]:
+    """Return the figures of a network by heuristic plans: in fp32, and in a narrow format."""
     plain = load_network(name)
-    return _figures(plain, spec, FLOAT32_ONLY), _figures(
-        quantised_network(plain), spec, spec.formats
-    )
+    return _figures(plain, spec, FLOAT32_ONLY), _figures(narrowed(plain), spec, spec.formats)
 
 
 def _figures(graph: Graph, spec: HardwareSpec, formats: Formats) -> NetworkFigures:
@@ -97,13 +105,18 @@ def _figures(graph: Graph, spec: HardwareSpec, formats: Formats) -> NetworkFigur
     return confirm(graph, groups, spec, 0.0)
 
 
-def network_table(names: Sequence[str], specs: Sequence[HardwareSpec]) -> Table:
+def network_table(
+    names: Sequence[str],
+    specs: Sequence[HardwareSpec],
+    format: str = "int8",
+    narrowed: Narrowed = quantised_network,
+) -> Table:
     """A line per network and machine."""
     rows = []
     for name in names:
         for spec in specs:
-            wide, narrow = compared(name, spec)
-            rate = spec.matrix.int8_macs_per_cell
+            wide, narrow = compared(name, spec, narrowed)
+            rate = spec.matrix.macs_per_cell(NARROW[format])
             rows.append(
                 (
                     f"{NETWORKS.get(name, '')} ({name})",
@@ -114,10 +127,10 @@ def network_table(names: Sequence[str], specs: Sequence[HardwareSpec]) -> Table:
             )
             print(rows[-1], file=sys.stderr, flush=True)
     columns = (
-        "network", "machine", "int8 per cell", "cycles fp32", "int8", "ratio", "µJ fp32", "int8", "ratio",
-        "DRAM MB fp32", "int8", "ratio",
+        "network", "machine", f"{format} per cell", "cycles fp32", format, "ratio", "µJ fp32", format, "ratio",
+        "DRAM MB fp32", format, "ratio",
     )  # fmt: skip
-    return Table("## int8 against fp32", columns, tuple(rows))
+    return Table(f"## {format} against fp32", columns, tuple(rows))
 
 
 def _cells(wide: NetworkFigures, narrow: NetworkFigures) -> Iterator[str]:
@@ -133,14 +146,17 @@ def _cells(wide: NetworkFigures, narrow: NetworkFigures) -> Iterator[str]:
 
 
 def estimate_errors(
-    specs: Sequence[HardwareSpec], formats: Formats, seed: int, layers: Sequence[Layer]
+    specs: Sequence[HardwareSpec],
+    graph_of: Callable[[Layer], Graph],
+    seed: int,
+    layers: Sequence[Layer],
 ) -> Errors:
     """Measure drawn layers on machines in turns; every layer once."""
     rng = np.random.default_rng(seed)
     errors, over = [], []
     for number, layer in enumerate(layers):
         spec = specs[number % len(specs)]
-        graph = layer.graph(formats)
+        graph = graph_of(layer)
         group = Group.from_graph(graph, [op.name for op in graph.ops])
         (nest,) = nests_of(group)
         table = enumerate_on(nest, spec, SCHEDULES, rng)
@@ -201,11 +217,18 @@ def _product_cells(spec: HardwareSpec, format: Format) -> tuple[str, str]:
 
 
 def machines(drawn: int, seed: int) -> tuple[HardwareSpec, ...]:
-    """Return the shipped machines that multiply int8, and drawn ones of one core that do."""
+    """Return the shipped machines that multiply int8, and drawn ones of one core that multiply bf16 too."""
     shipped = [load_spec(name) for name in spec_names()]
     made = [spec for spec in drawn_specs(4 * drawn, seed) if spec.cores == 1][:drawn]
     rated = [
-        replace(spec, matrix=replace(spec.matrix, int8_macs_per_cell=(1, 2, 4)[i % 3]))
+        replace(
+            spec,
+            matrix=replace(
+                spec.matrix,
+                int8_macs_per_cell=(1, 2, 4)[i % 3],
+                bf16_macs_per_cell=1 + i % 2,
+            ),
+        )
         for i, spec in enumerate(made)
     ]
     return (*(spec for spec in shipped if spec.matrix.int8_macs_per_cell), *rated)
@@ -216,19 +239,28 @@ def error_table(specs: Sequence[HardwareSpec], seed: int, layers: int) -> Table:
     rows = []
     drawn = [*drawn_layers(seed, layers)]
     halves = [layer.halved() for layer in drawn]
-    for name, formats, measured in (
-        ("fp32", FLOAT32_ONLY, drawn),
-        ("int8", ALL_FORMATS, drawn),
-        ("fp32, a quarter of the bytes", FLOAT32_ONLY, halves),
+    in_bf16 = [spec for spec in specs if spec.multiplies(Format.BF16)]
+    for name, graph_of, on, measured in (
+        ("fp32", Layer.graph, specs, drawn),
+        ("int8", partial(Layer.graph, formats=ALL_FORMATS), specs, drawn),
+        ("bf16", Layer.bf16_graph, in_bf16, drawn),
+        ("fp32, a quarter of the bytes", Layer.graph, specs, halves),
     ):
-        found = estimate_errors(specs, formats, seed, measured)
+        found = estimate_errors(on, graph_of, seed, measured)
         errors = np.array(found.errors)
         rows.append((
             name, str(len(errors)), f"{errors.mean():.2%}", f"{np.median(errors):.2%}",
             f"{np.quantile(errors, 0.9):.2%}", f"{min(found.over_bound):.3f}",
         ))  # fmt: skip
         print(rows[-1], file=sys.stderr, flush=True)
-    columns = ("format", "programs", "mean error", "median", "9 of 10 below", "least over bound")
+    columns = (
+        "format",
+        "programs",
+        "mean error",
+        "median",
+        "9 of 10 below",
+        "least over bound",
+    )
     return Table("## The analytic estimate", columns, tuple(rows))
 
 
@@ -244,8 +276,10 @@ def main() -> None:
     errors = error_table(machines(options.drawn, options.seed), options.seed, options.layers)
     shipped = [load_spec(name) for name in spec_names()]
     networks = network_table(options.networks, shipped)
+    in_bf16 = [spec for spec in shipped if spec.multiplies(Format.BF16)]
+    halves = network_table(options.networks, in_bf16, "bf16", bf16_network)
     page = PAGE.format(
-        networks=networks.markdown(), products=product_table(shipped).markdown(),
+        networks=networks.markdown(), halves=halves.markdown(), products=product_table(shipped).markdown(),
         m=PRODUCT[0], n=PRODUCT[1], k=PRODUCT[2], errors=errors.markdown(), layers=options.layers,
         seed=options.seed, schedules=SCHEDULES, drawn=options.drawn,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Pairs of a layer in fp32 and in 8-bit integers, drawn with equal shapes; and networks quantised."""
+"""Pairs of a layer in fp32 and in a narrow format, drawn with equal shapes; and networks in those formats."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.passes.storage import stored_narrow
-from autotune.isa.formats import FLOAT32_ONLY, Formats
+from autotune.isa.formats import ALL_FORMATS, FLOAT32_ONLY, Formats
+from autotune.isa.functions import UnaryFn
 from autotune.operators.op import AttrValue, Op, OpKind
-from autotune.operators.tensor import DType
+from autotune.operators.tensor import Array, DType
 
 DTYPES = {OpKind.MATMUL: "product", OpKind.CONV: "convolution"}
 """Layers that are drawn."""
@@ -57,6 +58,15 @@ class Layer:
             y = quantised(b, y, DType.UINT8)
         return stored_narrow(b.build([y]), formats)
 
+    def bf16_graph(self) -> Graph:
+        """Return the layer between tensors of BF16."""
+        b = GraphBuilder(DTYPES[self.kind])
+        x = b.input("x", self._input, DType.BFLOAT16)
+        w = b.constant(np.full(self._weight, 2.0, np.float32), "w", DType.BFLOAT16)
+        y = b.add(self.kind, x, w, name=None, output=None, **self._attributes)
+        y = b.add(OpKind.RELU, b.add(OpKind.MUL, y, b.constant(np.float32(0.01), "scale")))
+        return stored_narrow(b.build([b.add(OpKind.BF16, y)]), ALL_FORMATS)
+
     @property
     def _input(self) -> tuple[int, ...]:
         if self.kind is OpKind.MATMUL:
@@ -94,6 +104,37 @@ def drawn_layers(seed: int, count: int) -> Iterator[Layer]:
             yield Layer(OpKind.MATMUL, tuple(int(2 ** rng.uniform(4, 10)) for _ in range(3)))
 
 
+def bf16_network(graph: Graph) -> Graph:
+    """Return a network whose products with constant weights multiply BF16 numbers; what they read and results
+    of ReLU are rounded."""
+    b = GraphBuilder(graph.name)
+    read = {x: b.input(x, graph.shape(x), graph.types[x].dtype) for x in graph.inputs}
+    for x, value in graph.constants.items():
+        read[x] = b.constant(value, x, graph.types[x].dtype)
+    halves: dict[str, str] = {}
+
+    def rounded(x: str) -> str:
+        if x not in halves:
+            halves[x] = b.add(OpKind.BF16, read[x])
+        return halves[x]
+
+    for op in graph.ops:
+        inputs = [read[x] for x in op.inputs]
+        if op.kind in DTYPES and op.inputs[1] in graph.constants and _is_whole(op):
+            inputs[:2] = (
+                rounded(op.inputs[0]),
+                _bf16_weight(b, graph.constants[op.inputs[1]]),
+            )
+        read[op.output] = b.add(op.kind, *inputs, name=None, output=None, **dict(op.attrs))
+        if op.kind is OpKind.RELU:
+            read[op.output] = rounded(op.output)
+    return b.build([read[x] for x in graph.outputs])
+
+
+def _bf16_weight(b: GraphBuilder, value: Array) -> str:
+    return b.constant(UnaryFn.BF16.row.reference(value), None, DType.BFLOAT16)
+
+
 def quantised_network(graph: Graph) -> Graph:
     """Return a network whose contractions with constant weights multiply 8-bit integers.
 
@@ -124,7 +165,11 @@ class _Writer:
         attrs = dict(op.attrs)
         if op.kind in MOVING and all(x in self.integers for x in op.inputs):
             y = self.b.add(
-                op.kind, *map(self.integers.__getitem__, op.inputs), name=None, output=None, **attrs
+                op.kind,
+                *map(self.integers.__getitem__, op.inputs),
+                name=None,
+                output=None,
+                **attrs,
             )
             self.b.mean(y, DType.UINT8)
             self._dequantise(op.output, y)
@@ -133,7 +178,10 @@ class _Writer:
         if op.kind in DTYPES and op.inputs[1] in self.graph.constants and _is_whole(op):
             if op.inputs[0] not in self.integers:
                 self._quantise(op.inputs[0])
-            inputs[:2] = self.read[op.inputs[0]], _weight(self.b, self.graph, op.inputs[1])
+            inputs[:2] = (
+                self.read[op.inputs[0]],
+                _weight(self.b, self.graph, op.inputs[1]),
+            )
         self.read[op.output] = self.b.add(op.kind, *inputs, name=None, output=None, **attrs)
         if op.kind is OpKind.RELU:
             self._quantise(op.output)
@@ -142,7 +190,9 @@ class _Writer:
         """Hold a tensor with 8 unsigned bits around 128 from here on."""
         scaled = self.b.add(OpKind.MUL, self.read[x], self.b.constant(np.float32(16)))
         moved = self.b.add(
-            OpKind.ADD, self.b.add(OpKind.ROUND, scaled), self.b.constant(np.float32(128))
+            OpKind.ADD,
+            self.b.add(OpKind.ROUND, scaled),
+            self.b.constant(np.float32(128)),
         )
         y = self.b.add(OpKind.CLIP, moved, min=0.0, max=255.0)
         self.b.mean(y, DType.UINT8)

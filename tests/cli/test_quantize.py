@@ -128,6 +128,38 @@ def test_a_limit_shows_the_front_and_what_stayed_in_float32(
     assert any(one["sensitivity"] for one in document["operators"])
 
 
+def test_a_report_shows_the_front_and_every_product(
+    network: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--data", "data.npy", "--max-loss", "0.45%", "--report", "front.html")
+    told = said(capsys, "quantize", network, *options, "--json")
+    document = json.loads(told[: told.rindex("}") + 1])
+    page = Path("front.html").read_text("utf-8")
+    points = len(document["front"])
+    assert page.count("<circle") == points and page.count('class="chosen"') == 2, (
+        "a point and its row"
+    )
+    for one in document["operators"]:
+        assert f">{one['name']}</td>" in page and f">{one['sensitivity']:.3%}</td>" in page
+    assert "relative ≤ 0.450%" in page and "gain, % of all" in page
+    assert "src=" not in page and "href=" not in page, "nothing is loaded"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--report", "r.html"), "give --max-loss too"),
+        (("--report", "net.int8.onnx", "--max-loss", "1%"), "is the network's file"),
+        (("--report", "nowhere/r.html", "--max-loss", "1%"), "nowhere"),
+    ],
+)
+def test_a_report_without_place_or_front_is_refused(
+    arguments: tuple[str, ...], told: str, network: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in said(capsys, "quantize", network, "--data", "data.npy", *arguments, code=2)
+    assert not Path("net.int8.onnx").exists()
+
+
 def test_shells_complete_methods_and_types() -> None:
     assert command._complete_method("m") == ["minmax", "mse"]
     assert command._complete_activations("") == ["int8", "uint8"]

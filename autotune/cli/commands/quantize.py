@@ -19,6 +19,7 @@ from autotune.cli.options import (
 )
 from autotune.cli.progress import progress
 from autotune.disk.atomic_file import check_place
+from autotune.errors import InputError
 
 if TYPE_CHECKING:
     from autotune.quantisation.result import QuantizeResult
@@ -125,6 +126,14 @@ GainTargetOption = Annotated[
 HoldOutOption = Annotated[
     float, typer.Option("--hold-out", help="Fraction of the runs that only judges the result.")
 ]
+ReportOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="FILE.html",
+        help="Page of the front and of every product, for --max-loss.",
+    ),
+]
 RunsOption = Annotated[int, typer.Option("--runs", help="Runs that are used at most.")]
 
 
@@ -146,6 +155,7 @@ def quantize(
     dim: DimOption = None,
     seed: SeedOption = 0,
     store: StoreOption = None,
+    report: ReportOption = None,
     json: JsonOption = False,
 ) -> None:
     """Quantise a network to int8 or bf16 by inputs of yours, and tell the loss on held-out ones.
@@ -155,6 +165,8 @@ def quantize(
     """
     file = Path(f"{Path(model).stem}.{format:.20}.onnx") if out is None else out
     check_place(file)
+    if report is not None:
+        _check_report(report, file, max_loss)
     stages = {"calibrate": 0.6, "check": 0.4} if max_loss is None else STAGES
     with progress(f"quantize {model}", stages) as heard:
         from autotune.quantisation.quantize import quantize as run
@@ -179,12 +191,27 @@ def quantize(
             store=store,
             progress=heard,
         )
+    if report is not None:
+        from autotune.report.precision_page import write_precision
+
+        write_precision(result, report)
     if json:
         print_json(_document(result))
     else:
         _print(result)
+    if report is not None:
+        say(f"page: {report}")
     if result.unused_runs:
         say(f"{result.unused_runs:,} more runs of the data were not used; --runs sets how many are")
+
+
+def _check_report(report: Path, file: Path, max_loss: str | None) -> None:
+    """Refuse a page that nothing would be on, or in the place of the network."""
+    if max_loss is None:
+        raise InputError("--report shows choices within a limit of the loss; give --max-loss too")
+    if report.absolute() == file.absolute():
+        raise InputError(f"--report {report} is the network's file; name another one")
+    check_place(report)
 
 
 def _document(result: QuantizeResult) -> dict[str, Any]:
