@@ -46,20 +46,11 @@ def sign(v: VectorBuilder, x: str) -> str:
     return v.select(v.compare("ogt", x, zero), v.constant(1.0), rest)
 
 
-def bf16(v: VectorBuilder, x: str) -> str:
-    """To the nearest number of BF16, ties to even; NaN stays."""
-    bits = v.bits(x)
-    odd = v.whole("and", v.whole("ashr", bits, v.integer(16)), v.integer(1))
-    sum_ = v.whole("add", bits, v.whole("add", odd, v.integer(0x7FFF)))
-    near = v.from_bits(v.whole("and", sum_, v.integer(-0x10000)))
-    return v.select(v.compare("uno", x, x), x, near)
-
-
 ROUNDINGS: Mapping[UnaryFn, Callable[..., str]] = {
     UnaryFn.FLOOR: floor,
     UnaryFn.CEIL: ceil,
     UnaryFn.ROUND: nearest,
     UnaryFn.TRUNC: trunc,
     UnaryFn.SIGN: sign,
-    UnaryFn.BF16: bf16,
+    UnaryFn.BF16: VectorBuilder.near_bf16,
 }

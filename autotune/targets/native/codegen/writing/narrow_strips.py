@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from autotune.isa.formats import Format
-from autotune.targets.native.codegen.maths.rounding import bf16
 from autotune.targets.native.codegen.writing.strips import load_strip, pieces
 from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 
@@ -58,7 +57,7 @@ def store_narrow(
 
 def _rounded_half(v: VectorBuilder, value: str) -> str:
     """Integers whose lowest 16 bits are the nearest BF16; every NaN becomes the quiet one of its sign."""
-    bits = v.whole("ashr", v.bits(bf16(v, value)), v.integer(16))
+    bits = v.whole("ashr", v.bits(v.near_bf16(value)), v.integer(16))
     quiet = v.whole("or", v.whole("and", bits, v.integer(0x8000)), v.integer(0x7FC0))
     where = v.compare("uno", value, value)
     return v.bits(v.select(where, v.from_bits(quiet), v.from_bits(bits)))

@@ -110,6 +110,14 @@ class VectorBuilder:
         """Integers' bits as floats."""
         return self.writer.value(f"bitcast {self.integers} {x} to {self.floats}")
 
+    def near_bf16(self, x: str) -> str:
+        """To the nearest number of BF16, ties to even; NaN stays."""
+        bits = self.bits(x)
+        odd = self.whole("and", self.whole("ashr", bits, self.integer(16)), self.integer(1))
+        moved = self.whole("add", bits, self.whole("add", odd, self.integer(0x7FFF)))
+        near = self.from_bits(self.whole("and", moved, self.integer(-0x10000)))
+        return self.select(self.compare("uno", x, x), x, near)
+
     def from_whole(self, n: str) -> str:
         """Whole numbers in floating point."""
         return self.writer.value(f"sitofp {self.integers} {n} to {self.floats}")
