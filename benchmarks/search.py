@@ -32,7 +32,7 @@ Written by
 
 Each run is one search with `--strategy NAME --measure {measure}`, the shipped model, never calibrated on the machine, a
 new study and an empty store. The networks are few layers of networks that the model was not trained on: {networks}.
-Machines: {targets}. Seeds: {seeds} for each. `make bench-search` runs four networks on three machines with ten seeds.
+Machines: {targets}. Seeds: {seeds} for each. `make bench-search` runs five networks on three machines with ten seeds.
 
 Cells are cycles of the best plan over the best that any run here found: the mean over seeds (the worst seed). After n
 measurements, the best plan is what the proof at a search's end chooses by these alone, whatever strategy took
