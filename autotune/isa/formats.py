@@ -31,15 +31,18 @@ _FORMAT_BYTES = {
 
 @dataclass(frozen=True, slots=True)
 class Formats:
-    """Formats that a machine stores tensors in, and those that it multiplies."""
+    """Formats that a machine stores tensors in, and those that it multiplies; those of ``by_constants`` where
+    the second factor is a constant alone, and they store only what such a product reads."""
 
     stored: frozenset[Format] = frozenset((Format.FP32,))
     multiplied: frozenset[Format] = frozenset((Format.FP32,))
+    by_constants: frozenset[Format] = frozenset()
 
     @property
     def text(self) -> str:
         """Name of the choice, for keys of caches."""
-        return "/".join(",".join(sorted(x.name for x in y)) for y in (self.stored, self.multiplied))
+        sets = (self.stored, self.multiplied, *(self.by_constants,) * bool(self.by_constants))
+        return "/".join(",".join(sorted(x.name for x in y)) for y in sets)
 
 
 FLOAT32_ONLY = Formats()
@@ -48,3 +51,7 @@ ALL_FORMATS = Formats(_BYTES | {Format.BF16}, _BYTES | {Format.BF16})
 """What lowering uses of the formats that the instruction set knows."""
 CACHED_FORMATS = Formats(_BYTES | {Format.BF16}, _BYTES)
 """What machines with caches use: weights of BF16 are widened on their way to the registers."""
+CACHED_BF16_FORMATS = Formats(
+    CACHED_FORMATS.stored, _BYTES | {Format.BF16}, frozenset((Format.BF16,))
+)
+"""The same where they multiply BF16."""

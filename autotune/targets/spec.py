@@ -9,7 +9,13 @@ from functools import cached_property
 from typing import assert_never
 
 from autotune.errors import SpecError
-from autotune.isa.formats import ALL_FORMATS, CACHED_FORMATS, Format, Formats
+from autotune.isa.formats import (
+    ALL_FORMATS,
+    CACHED_BF16_FORMATS,
+    CACHED_FORMATS,
+    Format,
+    Formats,
+)
 from autotune.targets.physical import PhysicalSpec
 
 
@@ -333,10 +339,11 @@ class HardwareSpec:
         """Formats that programs for it store tensors in, and multiply.
 
         Narrow tensors lie in DRAM as they are where the arrays multiply their format, else in fp32.
-        Machines with caches multiply bytes, and store weights of bf16 alone.
+        Machines with caches multiply bytes; where they multiply bf16, by constants alone, else they store
+        weights of it.
         """
         if self.memory is Memory.CACHED:
-            return CACHED_FORMATS
+            return CACHED_BF16_FORMATS if self.multiplies(Format.BF16) else CACHED_FORMATS
         multiplied = frozenset(filter(self.multiplies, ALL_FORMATS.multiplied))
         return Formats(multiplied, multiplied)
 

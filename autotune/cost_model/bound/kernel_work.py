@@ -112,12 +112,12 @@ def _product(shape: GemmShape, isa: VectorIsa) -> Work:
 
 
 def _narrow_product(shape: NarrowShape, isa: VectorIsa) -> Work:
-    """Return the counts of a product of bytes: a group of its reduction is a step, and pairs take a
+    """Return the counts of a narrow product: a group of its reduction is a step, and pairs of bytes take a
     second instruction to be added."""
     loops, _ = narrow_loops(shape, isa)
     blocking = narrow_blocking(shape, loops, isa, shape.product.panel)
     found = _tiled(shape.product, loops, blocking, isa, 1)
-    if isa.dot.group == 2:
+    if shape.dot(isa).group == 2 and not shape.is_bf16:
         found["product_fmas"] *= 2
     return found
 

@@ -228,9 +228,9 @@ Dims = list[tuple[int, int]]
 
 def _tile_rectangles(tile: TileRun, call: Call) -> list[tuple[Dims, Operand, bool]]:
     """Return those of a product but for its sums, then those of the run."""
-    product, first = tile.product.product, len(tile.operands)
+    first = len(tile.operands)
     found = [
-        (_narrow_dims(product, name, call), operand, False)
+        (_narrow_dims(tile.product, name, call), operand, False)
         for name, operand in zip(tile.operands, call.operands[:first], strict=True)
     ]
     for i, operand in zip(tile.others, call.operands[first:], strict=True):
@@ -252,7 +252,7 @@ def _rectangles(call: Call, leaf: Leaf) -> list[tuple[Dims, Operand, bool]]:
             ]
         case NarrowShape() as narrow:
             return [
-                (_narrow_dims(narrow.product, name, call), operand, name == "c")
+                (_narrow_dims(narrow, name, call), operand, name == "c")
                 for name, operand in zip(narrow.product.operands, operands, strict=True)
             ]
         case TileRun() as tile:
@@ -312,13 +312,14 @@ def _decoded_rectangles(call: Call, leaf: Leaf) -> list[tuple[Dims, Operand, boo
     return found
 
 
-def _narrow_dims(shape: GemmShape, name: str, call: Call) -> Dims:
-    """Return the words of an operand of a product of bytes."""
+def _narrow_dims(narrow: NarrowShape, name: str, call: Call) -> Dims:
+    """Return the words of an operand of a narrow product."""
+    shape = narrow.product
     dims = _product_dims(shape, name, call)
     if name not in ("a", "b") or call.operands[shape.operands.index(name)].space is Space.POOL:
         return dims
-    words = ELEMENT_BYTES
-    return [(-(-n // words), 1) if step == 1 else (n, step // words) for n, step in dims]
+    packed = ELEMENT_BYTES // narrow.a.format.bytes
+    return [(-(-n // packed), 1) if step == 1 else (n, step // packed) for n, step in dims]
 
 
 def _product_dims(shape: GemmShape, name: str, call: Call) -> Dims:

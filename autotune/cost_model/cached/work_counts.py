@@ -177,8 +177,10 @@ class _Work:
             tiles = nonzero_tiles(tiling, stage, tiles, nonzero)
         vector, rows, depth, repeats = _sizes(tiling, stage, tiles)
         runs = runs * repeats
-        cycles = product_cycles(vector, rows, depth, self._spec.vector.lanes)
-        factor_bytes = ELEMENT_BYTES * depth * vector
+        packed = max(1, self._spec.matrix.macs_per_cell(stage.op.multiplied))
+        steps = -(-depth // packed)  # a lane of 32 bits takes so many neighbours of the sum at once
+        cycles = product_cycles(vector, rows, steps, self._spec.vector.lanes)
+        factor_bytes = ELEMENT_BYTES * steps * vector
         crowded = beyond(CROWDED_SHARE * self._spec.scratchpad.size_bytes, held_bytes(self._nest))
         near, middle = PANEL_SHARE * self._l1_bytes, PANEL_SHARE * self._l2_bytes
         self._tally.add(

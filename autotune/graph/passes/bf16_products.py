@@ -51,6 +51,8 @@ class Bf16Products:
         """Return True if both factors of a product are numbers of BF16, or of type bfloat16."""
         if Format.BF16 not in self.formats.multiplied or not is_plain_product(op, graph):
             return False
+        if Format.BF16 in self.formats.by_constants and not is_by_constant(op, graph):
+            return False
         return all(
             x in held or (graph.types[x].dtype is DType.BFLOAT16 and x not in graph.constants)
             for x in op.inputs[:2]
@@ -81,6 +83,14 @@ def is_plain_product(op: Op, graph: Graph) -> bool:
     if op.kind not in PRODUCTS or op.zeros is not None:
         return False
     return op.kind is OpKind.MATMUL or not is_depthwise(op, graph.types)
+
+
+def is_by_constant(op: Op, graph: Graph) -> bool:
+    """Return True for the product of a matrix by a constant one that is large enough to be worth a format of its
+    own."""
+    if op.kind is not OpKind.MATMUL or op.inputs[0] in graph.constants:
+        return False
+    return op.inputs[1] in graph.constants and len(graph.shape(op.inputs[1])) == 2
 
 
 def _has_bf16(graph: Graph) -> bool:

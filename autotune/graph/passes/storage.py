@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from autotune.graph.graph import Graph
 from autotune.graph.passes.bf16_numbers import CHOOSING, MOVING, bf16_tensors
-from autotune.graph.passes.bf16_products import is_plain_product
+from autotune.graph.passes.bf16_products import is_by_constant, is_plain_product
 from autotune.isa.formats import Format, Formats
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import NARROW, Array, DType
@@ -62,11 +62,33 @@ def _stored_bf16(graph: Graph, formats: Formats) -> Mapping[str, Format]:
     pass has chosen."""
     if Format.BF16 not in formats.multiplied:
         return {x: Format.BF16 for x, kind in graph.types.items() if kind.storage is Format.BF16}
-    return {
-        x: Format.BF16
-        for x in bf16_tensors(graph)
-        if x not in graph.constants or graph.types[x].elements > 1
-    }
+    held = bf16_tensors(graph)
+    if Format.BF16 in formats.by_constants:
+        held = _read_by_constants(graph, held)
+    return {x: Format.BF16 for x in held if x not in graph.constants or graph.types[x].elements > 1}
+
+
+def _read_by_constants(graph: Graph, held: Set[str]) -> Set[str]:
+    """Return the weights stored as BF16, and those of the ``held`` tensors that only products by such weights
+    read, through views too."""
+    weights = {x for x in graph.constants if graph.types[x].storage is Format.BF16}
+    chosen: set[str] = set()
+    for op in reversed(graph.ops):
+        x = op.output
+        if x in held and x not in graph.outputs and graph.consumers.get(x):
+            views = {y.output for y in graph.consumers[x] if y.family is Family.RESHAPE}
+            others = [y for y in graph.consumers[x] if y.output not in views]
+            if views <= chosen and all(_multiplies(y, x, graph, weights) for y in others):
+                chosen.add(x)
+    for op in graph.ops:  # a view shares its tensor's memory
+        if op.family is Family.RESHAPE and op.output in chosen and op.inputs[0] not in chosen:
+            chosen.remove(op.output)
+    return weights | chosen
+
+
+def _multiplies(op: Op, x: str, graph: Graph, weights: Set[str]) -> bool:
+    """Return True if an operator only multiplies a tensor by one of the weights."""
+    return is_by_constant(op, graph) and op.inputs[1] in weights and x not in op.inputs[1:]
 
 
 def _with_bf16_products(graph: Graph) -> Graph:

@@ -12,8 +12,10 @@ from enum import StrEnum
 
 from autotune.graph.graph import Graph
 from autotune.graph.work import flops
+from autotune.isa.formats import Format
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
+from autotune.operators.op import Op
 from autotune.runtime.execution.program_table import GroupStep
 from autotune.targets.native.running.executable import Network
 from autotune.targets.native.running.tensors import tensor_bytes
@@ -30,13 +32,14 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Roofs:
-    """What a machine gives at the most, per second: operations, bytes of main memory and of caches,
-    and the bytes that these hold."""
+    """What a machine gives at the most, per second: operations of fp32, bytes of main memory and of caches,
+    and the bytes that these hold. ``bf16_per_fp32`` are operations of bf16 in the time of one of fp32."""
 
     flops: float
     memory_bytes: float
     cache_bytes: float
     capacity_bytes: int
+    bf16_per_fp32: int = 1
 
     @classmethod
     def of(cls, spec: HardwareSpec) -> Roofs:
@@ -48,12 +51,13 @@ class Roofs:
             spec.dram.bytes_per_cycle * spec.clock_hz,
             spec.cores * vector_bytes * spec.clock_hz,
             spec.scratchpad.size_bytes * spec.cores,
+            max(1, spec.matrix.macs_per_cell(Format.BF16)),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Work of one group: scalar operations, bytes of its inputs, constants and outputs, each once, and
+    """Work of one group: scalar operations, in the time of fp32 ones, bytes of its inputs, constants and outputs, each once, and
     the bytes among them that caches cannot hold from one use to the next."""
 
     flops: int
@@ -79,9 +83,17 @@ def works(
     touches = [_touched(step, part.program, network) for step, part in parts]
     far = far_bytes(touches, outside, arena_bytes, roofs.capacity_bytes)
     return tuple(
-        Work(sum(flops(op, graph) for op in step.group.ops), sum(touched.sizes.values()), beyond)
+        Work(
+            sum(_flops(op, graph, roofs) for op in step.group.ops),
+            sum(touched.sizes.values()),
+            beyond,
+        )
         for step, touched, beyond in zip(steps, touches, far, strict=True)
     )
+
+
+def _flops(op: Op, graph: Graph, roofs: Roofs) -> int:
+    return flops(op, graph) // (roofs.bf16_per_fp32 if op.is_bf16 else 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ class Binder:
         if elsewhere:
             raise NotConverted(f"{leaf.opcode.name} reads or writes fp32 in its own memory only")
         if self.isa is not None:
-            if leaf.opcode is Opcode.MATMUL and _is_bytes(leaf):
+            if leaf.opcode is Opcode.MATMUL and (_is_bytes(leaf) or _is_bf16(leaf, self.isa)):
                 found = self._narrow_product(leaf, operands, self.isa)
                 if found is not None:
                     return found
@@ -157,16 +157,17 @@ class Binder:
     def _narrow_product(
         self, leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa
     ) -> Call | None:
-        """A product of bytes whose factor in lanes is a constant; None for others."""
+        """A product of bytes or bf16 whose factor in lanes is a constant; None for others. Of bf16 the constant
+        goes into lanes, even where c is strided then."""
         plain = gemm_shape(leaf, operands)
+        if _is_bf16(leaf, isa):
+            plain = replace(plain, lanes=VectorAxis(1 - self._is_constant(operands["a"])))
         factor = "a" if vector_axis(plain) is VectorAxis.M else "b"
         constant = operands[factor]
-        if constant.space is not Space.TENSOR or (factor == "b" and plain.n1 > 1):
+        if not self._is_constant(constant) or (factor == "b" and plain.n1 > 1):
             return None
         shape = narrow_shape(leaf, plain)
         tensor = self.program.tensors[constant.number]
-        if tensor.role is not Role.CONSTANT:
-            return None
         width = narrow_panel_width(shape, isa)
         shape = replace(shape, product=replace(shape.product, panel=width))
         panels = narrow_packed(shape, isa, constant.number, constant.at, leaf)
@@ -178,6 +179,12 @@ class Binder:
         )
         places = tuple(operands[name] for name in shape.product.operands)
         return Call(KernelSpec(shape, isa), places, numbers, packed=panels)
+
+    def _is_constant(self, operand: Operand) -> bool:
+        """Whether an operand lies in a constant tensor."""
+        if operand.space is not Space.TENSOR:
+            return False
+        return self.program.tensors[operand.number].role is Role.CONSTANT
 
     def _is_copy(self, leaf: Leaf, operands: dict[str, Operand]) -> bool:
         """Whether a STORE takes from a tensor of a format that runs read and write."""
@@ -220,11 +227,9 @@ class Binder:
         self, leaf: Leaf, shape: GemmShape, operand: Operand, factor: str, isa: VectorIsa
     ) -> Packed | None:
         """A constant factor in panels; None where it is none, or packing it is not possible."""
-        if operand.space is not Space.TENSOR or (factor == "b" and shape.n1 > 1):
+        if not self._is_constant(operand) or (factor == "b" and shape.n1 > 1):
             return None
         tensor = self.program.tensors[operand.number]
-        if tensor.role is not Role.CONSTANT:
-            return None
         names = ("m", "k2", "k1", "k0") if factor == "a" else ("n0", "k2", "k1", "k0")
         axes = tuple((getattr(shape, d), getattr(shape, f"{factor}_{d}")) for d in names)
         format = _panel_format(operand, shape, factor)
@@ -320,7 +325,7 @@ def _transform(leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call
 
 
 def narrow_shape(leaf: Leaf, shape: GemmShape) -> NarrowShape:
-    """The constants of a MATMUL of bytes, whose form is ``shape``."""
+    """The constants of a narrow MATMUL, whose form is ``shape``."""
     get = leaf.instruction.get
     a, b = (Factor(Format(get(f"{x}_format")), get(f"{x}_zero")) for x in ("a", "b"))
     return NarrowShape(replace(shape, panel=1), a, b)
@@ -334,6 +339,12 @@ def _most_words(panels: NarrowPacked, elements: int) -> int:
 def _is_bytes(leaf: Leaf) -> bool:
     get = leaf.instruction.get
     return all(Format(get(x)) in BYTES for x in ("a_format", "b_format"))
+
+
+def _is_bf16(leaf: Leaf, isa: VectorIsa) -> bool:
+    """Whether it multiplies bf16, and the instruction set does."""
+    get = leaf.instruction.get
+    return isa.halves is not None and get("a_format") == get("b_format") == Format.BF16
 
 
 def _is_fp32(leaf: Leaf) -> bool:

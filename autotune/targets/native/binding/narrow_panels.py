@@ -1,4 +1,4 @@
-"""The panels of a product of bytes: what a kernel's shape says of how its constant factor is packed.
+"""The panels of a narrow product: what a kernel's shape says of how its constant factor is packed.
 
 Apart from ``NarrowPacked``, so that programs from disk load without what writes code.
 """
@@ -34,9 +34,11 @@ def narrow_packed(
     names = ("m" if name == "a" else "n0", "k2", "k1", "k0")
     axes = tuple((getattr(shape.product, d), getattr(shape.product, f"{name}_{d}")) for d in names)
     _, groups = narrow_loops(shape, isa)
-    shift, zero = shape.lanes.as_read(False)
-    unsigned = isa.dot.unsigned if isa.dot.group == 4 else None
-    _, other = shape.broadcast.as_read(unsigned)
+    shift, zero, other = 0, 0, 0
+    if not shape.is_bf16:
+        shift, zero = shape.lanes.as_read(False)
+        unsigned = isa.dot.unsigned if isa.dot.group == 4 else None
+        _, other = shape.broadcast.as_read(unsigned)
     return NarrowPacked(
         tensor,
         at.first,
@@ -49,4 +51,5 @@ def narrow_packed(
         shift,
         zero,
         other,
+        shape.is_bf16,
     )

@@ -14,6 +14,7 @@ from autotune.errors import InputError
 from autotune.targets.native.cpu.vector_isa import (
     AVX2,
     AVX512,
+    AVX512_BF16,
     AVX512_VNNI,
     AVX_VNNI,
     NEON,
@@ -35,9 +36,17 @@ _NEEDED_BY = {
 }
 """What a CPU loses with a feature: all whose names begin so (LLVM's X86.td; it does likewise)."""
 
-NARROWER = {AVX512_VNNI: AVX512, AVX512: AVX2, AVX_VNNI: AVX2, AVX2: SSE2, NEON_DOT: NEON}
+NARROWER = {
+    AVX512_BF16: AVX512_VNNI,
+    AVX512_VNNI: AVX512,
+    AVX512: AVX2,
+    AVX_VNNI: AVX2,
+    AVX2: SSE2,
+    NEON_DOT: NEON,
+}
 """What a CPU with an instruction set has as well."""
 _LOST = {
+    AVX512_BF16: "avx512bf16",
     AVX512_VNNI: "avx512vnni",
     AVX512: "avx512f",
     AVX_VNNI: "avxvnni",
@@ -59,6 +68,7 @@ class Machine:
 
 
 _GENERIC = {
+    AVX512_BF16: ("x86_64-unknown-linux-gnu", "cooperlake"),
     AVX512_VNNI: ("x86_64-unknown-linux-gnu", "cascadelake"),
     AVX512: ("x86_64-unknown-linux-gnu", "skylake-avx512"),
     AVX_VNNI: ("x86_64-unknown-linux-gnu", "alderlake"),
@@ -67,9 +77,7 @@ _GENERIC = {
     NEON_DOT: ("aarch64-unknown-linux-gnu", "neoverse-n1"),
     NEON: ("aarch64-unknown-linux-gnu", "generic"),
 }
-GENERIC = {
-    isa: Machine(triple, cpu, "", (isa.dot.intrinsic,)) for isa, (triple, cpu) in _GENERIC.items()
-}
+GENERIC = {isa: Machine(triple, cpu, "", isa.intrinsics) for isa, (triple, cpu) in _GENERIC.items()}
 """A CPU of each instruction set, to compile for on any host and look at the code."""
 
 
@@ -114,7 +122,7 @@ def host(isa: VectorIsa) -> Machine:
         without.append(_LOST[here])
         here = NARROWER[here]
     features_left = ",".join([*on, *(f"-{name}" for name in without)])
-    return replace(found, features=features_left, intrinsics=(isa.dot.intrinsic,))
+    return replace(found, features=features_left, intrinsics=isa.intrinsics)
 
 
 def _features() -> dict[str, bool]:

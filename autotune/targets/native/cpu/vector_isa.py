@@ -1,16 +1,17 @@
-"""What generated code may use of a CPU: vector width and registers; generators take one as input."""
+"""What generated code may use of a CPU: vector width, registers, narrow products; generators take one as input."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
 class DotProduct:
-    """How bytes are multiplied: ``group`` neighbours of the reduction are summed to a lane of 32 bits.
+    """How narrow numbers are multiplied: ``group`` neighbours of the reduction are summed to a lane of 32 bits.
 
-    ``intrinsic`` is LLVM's. Fours take bytes, the broadcast factor's ``unsigned`` or signed and the
-    other's signed; pairs take them widened to 16 bits. No sum saturates: all are modulo 2^32.
+    ``intrinsic`` is LLVM's. Of bytes, fours take the broadcast factor's ``unsigned`` or signed and the
+    other's signed; pairs take them widened to 16 bits. No sum saturates: all are modulo 2^32. Of bf16,
+    pairs take the numbers themselves, and sums are fp32.
     """
 
     intrinsic: str
@@ -21,12 +22,18 @@ class DotProduct:
 @dataclass(frozen=True, slots=True)
 class VectorIsa:
     """A vector instruction set: fp32 lanes of a register, how many registers there are, and how it
-    multiplies bytes (by what every CPU has, without ``dot``)."""
+    multiplies bytes (by what every CPU has, without ``dot``) and bf16 (not at all, without ``halves``)."""
 
     name: str
     lanes: int
     registers: int
     dot: DotProduct = DotProduct("", 2)
+    halves: DotProduct | None = None
+
+    @property
+    def intrinsics(self) -> tuple[str, ...]:
+        """LLVM's names of the instructions of its own that code may call."""
+        return tuple(each.intrinsic for each in (self.dot, self.halves) if each is not None)
 
     @property
     def bytes(self) -> int:
@@ -54,10 +61,14 @@ VECTOR_ISAS = (AVX512, AVX2, SSE2, NEON)
 AVX512_VNNI = VectorIsa(
     "avx512vnni", 16, 32, DotProduct("llvm.x86.avx512.vpdpbusd.512", 4, unsigned=True)
 )
+AVX512_BF16 = replace(
+    AVX512_VNNI, name="avx512bf16", halves=DotProduct("llvm.x86.avx512bf16.dpbf16ps.512", 2)
+)
+"""With products of bf16, on CPUs that have those of bytes too."""
 AVX_VNNI = VectorIsa("avxvnni", 8, 16, DotProduct("llvm.x86.avx512.vpdpbusd.256", 4, unsigned=True))
 NEON_DOT = VectorIsa("neondot", 4, 32, DotProduct("llvm.aarch64.neon.sdot.v4i32.v16i8", 4))
-DOT_ISAS = (AVX512_VNNI, AVX_VNNI, NEON_DOT)
-"""The same with dot products of bytes."""
+DOT_ISAS = (AVX512_BF16, AVX512_VNNI, AVX_VNNI, NEON_DOT)
+"""The same with dot products of bytes, and of bf16."""
 
 
 def vector_isa(architecture: str, features: frozenset[str]) -> VectorIsa:
@@ -66,7 +77,9 @@ def vector_isa(architecture: str, features: frozenset[str]) -> VectorIsa:
     if architecture in ("aarch64", "arm64"):
         return NEON_DOT if "dotprod" in features else NEON
     if features.issuperset(("avx512f", "avx512vl", "avx512bw", "avx512dq")):
-        return AVX512_VNNI if "avx512vnni" in features else AVX512
+        if "avx512vnni" not in features:
+            return AVX512
+        return AVX512_BF16 if "avx512bf16" in features else AVX512_VNNI
     if features.issuperset(("avx2", "fma")):
         return AVX_VNNI if "avxvnni" in features else AVX2
     return SSE2

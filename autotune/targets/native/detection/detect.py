@@ -22,7 +22,7 @@ from autotune.disk.private_folder import make_private
 from autotune.disk.regular_file import regular_text
 from autotune.errors import InputError, SpecError
 from autotune.targets.native.cpu import topology
-from autotune.targets.native.cpu.host import available, host_isa, present_features
+from autotune.targets.native.cpu.host import NARROWER, available, host_isa, present_features
 from autotune.targets.native.cpu.vector_isa import VectorIsa, vector_isa
 from autotune.targets.spec import (
     ControlSpec,
@@ -86,11 +86,16 @@ def detected(threads: int | None = None) -> HardwareSpec:
     count = most if threads is None else threads
     if not 1 <= count <= most:
         raise SpecError(f"cpu: {count} threads; this process may use 1 to {most} cores")
-    return host_spec(count, _figures(count, home()), identity(count))
+    halves = _isa().halves
+    rate = 0 if halves is None or not available() else halves.group
+    return host_spec(count, _figures(count, home()), identity(count), rate)
 
 
-def host_spec(threads: int, figures: HostFigures, identity: str = "") -> HardwareSpec:
-    """Make the spec of a CPU from its figures; ``identity`` names the machine that was measured.
+def host_spec(
+    threads: int, figures: HostFigures, identity: str = "", bf16_macs: int = 0
+) -> HardwareSpec:
+    """Make the spec of a CPU from its figures; ``identity`` names the machine that was measured, ``bf16_macs``
+    are multiply-adds of bf16 for each of fp32, 0 where it has none.
 
     Scratchpad is what a core keeps in cache, DRAM main memory; a cache line is a burst, a page a row.
     Set-up times are those of a call, and latencies typical of servers: both are coarse, and the cost
@@ -103,7 +108,9 @@ def host_spec(threads: int, figures: HostFigures, identity: str = "") -> Hardwar
         sources=("measured on this machine (autotune/targets/native/detection/probe.py)",),
         cores=threads,
         clock_hz=clock,
-        matrix=MatrixSpec(figures.pipes, lanes, "os", setup_cycles=20),
+        matrix=MatrixSpec(
+            figures.pipes, lanes, "os", setup_cycles=20, bf16_macs_per_cell=bf16_macs
+        ),
         vector=VectorSpec(lanes, setup_cycles=20, divide_cycles=5, transcendental_cycles=12),
         scratchpad=ScratchpadSpec(figures.near_bytes, banks=2 * lanes, ports=4),
         dram=DramSpec(
@@ -171,13 +178,18 @@ def identity(threads: int) -> str:
         topology.model_name(),
         topology.family(),
         sorted(features & DECIDING_FEATURES),
-        _isa().name,
+        _before_bf16(_isa()).name,
         "compiled" if compiles else "interpreted",
         [topology.cache_bytes(level) for level in (1, 2, 3)],
         os.cpu_count(),
         threads,
     )
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+
+
+def _before_bf16(isa: VectorIsa) -> VectorIsa:
+    """The instruction set less bf16, which ``DECIDING_FEATURES`` tell of: measurements of other formats stay."""
+    return isa if isa.halves is None else NARROWER[isa]
 
 
 def _measured(isa: VectorIsa, threads: int) -> HostFigures:

@@ -15,6 +15,7 @@ from autotune.targets.native.cpu.vector_isa import VECTOR_ISAS, VectorIsa, vecto
 
 Run = Callable[..., None]
 PLAIN_CPUS = {
+    "avx512bf16": "cooperlake",
     "avx512vnni": "cascadelake",
     "avx512": "x86-64-v4",
     "avxvnni": "alderlake",

@@ -20,7 +20,7 @@ from autotune.targets.native.codegen.rows.row_run import Reduce, RowRun
 from autotune.targets.native.codegen.tile_runs.tile_run import TileRun
 from autotune.targets.native.codegen.vector.vector_run import Binary, Load, Output, Unary, VectorRun
 from autotune.targets.native.codegen.winograd import TileTransform
-from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, VectorIsa
+from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, AVX512_BF16, VectorIsa
 from tests.conftest import Golden
 
 CONSTANTS = (
@@ -60,6 +60,16 @@ CONSTANTS = (
 """Constants of one kernel per generator."""
 
 
+BF16 = NarrowShape(
+    GemmShape(
+        m=2, n0=16, k0=5, a_m=5, a_k0=1, b_k0=16, b_n0=1, c_m=16, c_n0=1, panel=16,
+        epilogue=When.ALWAYS, fn=UnaryFn.RELU, bias=BiasAxis.N0,
+    ),
+    Factor(Format.BF16), Factor(Format.BF16),
+)  # fmt: skip
+"""What few instruction sets multiply."""
+
+
 def test_every_generator_has_a_golden_text() -> None:
     assert {type(constants) for constants in CONSTANTS} == set(get_args(kernel_spec.Constants))
 
@@ -71,3 +81,8 @@ def test_a_generator_writes_its_golden_text(
 ) -> None:
     kernel = kernel_spec.KernelSpec(constants, isa).written()
     golden(f"{type(constants).__name__}.{isa.name}.ll", kernel.ir)
+
+
+def test_products_of_bf16_have_their_golden_text(golden: Golden) -> None:
+    kernel = kernel_spec.KernelSpec(BF16, AVX512_BF16).written()
+    golden(f"{type(BF16).__name__}.{AVX512_BF16.name}.ll", kernel.ir)

@@ -1,5 +1,5 @@
-"""Generator of MATMUL kernels of bytes: NarrowShape → MicroKernel. Panels and tiles of rows are walked as
-in gemm.py; narrow_sums.py writes a tile's sums, in INT32 and exact.
+"""Generator of MATMUL kernels of bytes and of bf16: NarrowShape → MicroKernel. Panels and tiles of rows are
+walked as in gemm.py; narrow_sums.py writes a tile's sums of bytes, in INT32 and exact, half_sums.py those of bf16.
 
 Zero points are no work of the inner loop: Σ (a − za)(b − zb) = Σ ab − za Σ b − zb Σ a + k·za·zb, whose
 second and last terms a panel has ready (Jacob et al., "Quantization and Training of Neural Networks",
@@ -14,6 +14,7 @@ from autotune.errors import ProgramError
 from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen.gemm.epilogue import EndRows, Ends, TileEnd, conditions
 from autotune.targets.native.codegen.gemm.gemm import GemmWriter, Index, Place
+from autotune.targets.native.codegen.gemm.half_sums import HalfSums
 from autotune.targets.native.codegen.gemm.narrow_shape import (
     Groups,
     NarrowShape,
@@ -24,19 +25,22 @@ from autotune.targets.native.codegen.gemm.narrow_sums import NarrowSums
 from autotune.targets.native.codegen.gemm.register_tile import Columns, Rows
 from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.writing.narrow_strips import ELEMENTS
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 
 def narrow_gemm(shape: NarrowShape, isa: VectorIsa) -> MicroKernel:
-    """The kernel of a MATMUL of bytes; operands and numbers are those of ``shape.product``. c may be
+    """The kernel of a narrow MATMUL; operands and numbers are those of ``shape.product``. c may be
     r (with the same strides), and overlaps no other operand. Raises ProgramError for a factor that is not
-    in panels, and for an epilogue that INT32 has not."""
+    in panels, for an epilogue that INT32 has not, and for bf16 on an instruction set that does not multiply it."""
     product = shape.product
     if product.panel is None or product.panel % isa.lanes:
         raise ProgramError(
-            f"matmul of bytes: panels of {product.panel} on {isa.name}; give a multiple of {isa.lanes}"
+            f"narrow matmul: panels of {product.panel} on {isa.name}; give a multiple of {isa.lanes}"
         )
-    if product.fn not in (UnaryFn.COPY, UnaryFn.RELU) or product.scale != 1.0:
+    if not shape.is_bf16 and (
+        product.fn not in (UnaryFn.COPY, UnaryFn.RELU) or product.scale != 1.0
+    ):
         raise ProgramError("matmul of bytes: INT32 sums take COPY or RELU and no scale")
     loops, groups = narrow_loops(shape, isa)
     blocking = narrow_blocking(shape, loops, isa, product.panel)
@@ -49,14 +53,14 @@ def narrow_gemm(shape: NarrowShape, isa: VectorIsa) -> MicroKernel:
 
 @dataclass(slots=True)
 class NarrowWriter(GemmWriter):
-    """Walks a product of bytes: ``narrow`` is all of it, ``groups`` its reduction."""
+    """Walks a narrow product: ``narrow`` is all of it, ``groups`` its reduction."""
 
     narrow: NarrowShape
     groups: Groups
 
     @property
     def _scalar_kind(self) -> str:
-        return "i8"
+        return ELEMENTS[self.narrow.broadcast.format]
 
     def _goes_in_blocks(self) -> bool:
         return False
@@ -65,6 +69,8 @@ class NarrowWriter(GemmWriter):
         return self.groups.panel_words(self.blocking.width)
 
     def _end(self, columns: Columns, place: Place, rows: EndRows, first: Index) -> TileEnd:
+        if self.narrow.is_bf16:
+            return GemmWriter._end(self, columns, place, rows, first)
         ends = Ends(place.c, place.bias, place.r)
         return IntegerEnd(
             self.writer, self.isa, self.shape, self.loops, self.conditions, columns, ends, rows
@@ -72,7 +78,8 @@ class NarrowWriter(GemmWriter):
 
     def _sums(self, columns: Columns, rows: Rows, place: Place) -> list[str]:
         width, vectors = self.blocking.width, columns.vectors
-        sums = NarrowSums(self.writer, self.isa, self.narrow, self.groups, width, vectors, rows)
+        kind = HalfSums if self.narrow.is_bf16 else NarrowSums
+        sums = kind(self.writer, self.isa, self.narrow, self.groups, width, vectors, rows)
         return sums.write(place.lanes, place.scalars)
 
 

@@ -1,12 +1,12 @@
-"""The constants of a MATMUL of bytes, as given to narrow_gemm.py, and how its sums are grouped: a lane
-of 32 bits takes 2 or 4 neighbours of the reduction at once."""
+"""The constants of a MATMUL of bytes or of bf16, as given to narrow_gemm.py, and how its sums are grouped:
+a lane of 32 bits takes 2 or 4 neighbours of the reduction at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from autotune.errors import ProgramError
-from autotune.isa.formats import Format
+from autotune.isa.formats import ELEMENT_BYTES, Format
 from autotune.targets.native.codegen.gemm.blocking import Blocking, best_blocking
 from autotune.targets.native.codegen.gemm.loops import (
     NO_ENDS,
@@ -16,7 +16,7 @@ from autotune.targets.native.codegen.gemm.loops import (
     loops_of,
 )
 from autotune.targets.native.codegen.gemm.shape import GemmShape, VectorAxis, vector_axis
-from autotune.targets.native.cpu.vector_isa import VectorIsa
+from autotune.targets.native.cpu.vector_isa import DotProduct, VectorIsa
 
 SIGN = 128
 """Added to a signed byte, or taken from an unsigned one, it makes the other of it."""
@@ -25,14 +25,16 @@ BYTES = (Format.INT8, Format.UINT8)
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """Format and zero point of a factor."""
+    """Format and zero point of a factor; bf16 has none."""
 
     format: Format
     zero: int = 0
 
     def __post_init__(self) -> None:
-        if self.format not in BYTES:
-            raise ProgramError(f"matmul of bytes: {self.format.name}; give INT8 or UINT8")
+        if self.format not in (*BYTES, Format.BF16):
+            raise ProgramError(f"narrow matmul: {self.format.name}; give INT8, UINT8 or BF16")
+        if self.format is Format.BF16 and self.zero:
+            raise ProgramError(f"matmul of bf16: zero point {self.zero}; it has none, give 0")
 
     def as_read(self, unsigned: bool | None) -> tuple[int, int]:
         """What is added to each element that is to be ``unsigned``, signed, or as it is (None); the
@@ -45,16 +47,36 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class NarrowShape:
-    """c[m,n1,n0] (+)= Σ (a − a's zero)·(b − b's zero) modulo 2^32, then fn(c + bias + r), all INT32.
+    """Bytes: c[m,n1,n0] (+)= Σ (a − a's zero)·(b − b's zero) modulo 2^32, then fn(c + bias + r), all INT32.
+    BF16: c (+)= Σ a·b in fp32, with any epilogue.
 
-    ``product`` has strides of a and b in bytes, those of the rest in words. Its ``panel`` = NR says
-    how the factor of ``vector_axis(product)`` is packed: panels of [NR] INT32 that sums begin from, and
-    then [outer reductions][⌈run / group⌉][NR][group] signed bytes, zeros behind each run.
+    ``product`` has strides of a and b in elements, those of the rest in words. Its ``panel`` = NR says
+    how the factor of ``vector_axis(product)`` is packed: panels of [NR] INT32 that sums of bytes begin from,
+    and then [outer reductions][⌈run / group⌉][NR][group] signed bytes, or bf16, zeros behind each run.
+    Raises ProgramError for bytes by bf16.
     """
 
     product: GemmShape
     a: Factor
     b: Factor
+
+    def __post_init__(self) -> None:
+        if (self.a.format is Format.BF16) != (self.b.format is Format.BF16):
+            raise ProgramError(
+                f"narrow matmul: {self.a.format.name} by {self.b.format.name}; give BF16 on both sides"
+            )
+
+    @property
+    def is_bf16(self) -> bool:
+        """Whether it multiplies bf16; else bytes."""
+        return self.a.format is Format.BF16
+
+    def dot(self, isa: VectorIsa) -> DotProduct:
+        """How an instruction set multiplies its factors. Raises ProgramError where it does not."""
+        found = isa.halves if self.is_bf16 else isa.dot
+        if found is None:
+            raise ProgramError(f"matmul of bf16: {isa.name} has no product of it; give fp32")
+        return found
 
     @property
     def axis(self) -> VectorAxis:
@@ -74,19 +96,24 @@ class NarrowShape:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The reduction of a product in groups: ``outer`` loops, and runs of ``run`` elements, ``step``
-    bytes apart in the broadcast factor."""
+    """The reduction of a product in groups: ``outer`` loops, and runs of ``run`` elements of ``element_bytes``,
+    ``step`` elements apart in the broadcast factor. A panel begins with what sums start from if it ``begins``."""
 
     outer: tuple[Reduction, ...]
     run: int
     step: int
     group: int
+    element_bytes: int = 1
+    begins: bool = True
 
     @classmethod
-    def of(cls, loops: Loops, isa: VectorIsa) -> Groups:
+    def of(cls, shape: NarrowShape, loops: Loops, isa: VectorIsa) -> Groups:
         """As many loops in a run as the broadcast factor has dense."""
         *outer, inner = loops.reductions
-        return cls(tuple(outer), inner.size, inner.broadcast, isa.dot.group)
+        found = cls(tuple(outer), inner.size, inner.broadcast, shape.dot(isa).group)
+        if shape.is_bf16:
+            found = replace(found, element_bytes=Format.BF16.bytes, begins=False)
+        return found
 
     @property
     def run_groups(self) -> int:
@@ -98,7 +125,11 @@ class Groups:
         groups = self.run_groups
         for loop in self.outer:
             groups *= loop.size
-        return width + width * groups * self.group // 4
+        return width * self.begins + groups * self.step_words(width)
+
+    def step_words(self, width: int) -> int:
+        """Words of a panel of so many lanes that a group takes."""
+        return width * self.group * self.element_bytes // ELEMENT_BYTES
 
 
 def narrow_loops(
@@ -107,7 +138,7 @@ def narrow_loops(
     """The canonical form of a product in panels, a group as one step of its reduction, and how its
     elements are grouped. ``ends`` are those of its axes."""
     loops = loops_of(shape.product, ends)
-    groups = Groups.of(loops, isa)
+    groups = Groups.of(shape, loops, isa)
     step = Reduction(groups.run_groups, loops.vector.size, groups.group * groups.step)
     return replace(loops, reductions=(*groups.outer, step)), groups
 
@@ -116,6 +147,8 @@ def narrow_blocking(
     shape: NarrowShape, loops: Loops, isa: VectorIsa, width: int | None
 ) -> Blocking:
     """The cheapest blocking: of every width, or of panels of ``width``."""
+    if shape.is_bf16:
+        return replace(best_blocking(loops, isa, width), coming=0)
     spare = 0 if isa.dot.group == 4 else 1  # the product of pairs before it is added
     _, zero = shape.lanes.as_read(False)
     if zero:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from autotune.targets.native.codegen.gemm.narrow_shape import SIGN, Groups, NarrowShape
 from autotune.targets.native.codegen.gemm.register_tile import Rows, unrolled
 from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
+from autotune.targets.native.codegen.writing.narrow_strips import ELEMENTS
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 PAIR_BITS = 16
@@ -15,8 +16,9 @@ PAIR_BITS = 16
 
 @dataclass(slots=True)
 class NarrowSums:
-    """Writes the reduction of a tile of ``vectors`` registers; ``rows`` are byte offsets in the
-    broadcast factor, ``width`` the lanes of a panel."""
+    """Writes the reduction of a tile of ``vectors`` registers; ``rows`` are offsets in elements of the
+    broadcast factor, ``width`` the lanes of a panel. Sums of other numbers than bytes replace ``write`` and
+    what a group of elements is loaded and multiplied by."""
 
     writer: FunctionWriter
     isa: VectorIsa
@@ -71,7 +73,12 @@ class NarrowSums:
     @property
     def _step_words(self) -> int:
         """Words of a panel that a group takes."""
-        return self.width * self.groups.group // 4
+        return self.groups.step_words(self.width)
+
+    @property
+    def _element(self) -> str:
+        """Type of an element of the broadcast factor."""
+        return ELEMENTS[self.shape.broadcast.format]
 
     def _level(self, depth: int, panel: str, scalars: str, sums: list[str]) -> list[str]:
         if depth == len(self.groups.outer):
@@ -84,7 +91,7 @@ class NarrowSums:
         trip = self.writer.begin(loop.size, ("ptr", panel), ("ptr", scalars), *carried)
         here, there, *old = trip.values
         sums = self._level(depth + 1, here, there, old)
-        following = self.writer.offset(there, loop.broadcast, "i8")
+        following = self.writer.offset(there, loop.broadcast, self._element)
         self.writer.end(trip, self.writer.offset(here, words), following, *sums)
         return sums
 
@@ -111,7 +118,7 @@ class NarrowSums:
         for _ in range(unroll):
             sums = self._group(panel, scalars, group, sums)
             panel = self.writer.offset(panel, self._step_words)
-            scalars = self.writer.offset(scalars, group * step, "i8")
+            scalars = self.writer.offset(scalars, group * step, self._element)
         if loop is not None:
             self.writer.end(loop, panel, scalars, *sums)
         return panel, scalars, sums
@@ -181,11 +188,12 @@ class NarrowSums:
 
     def _composed(self, place: str, count: int, bits: int, extend: str) -> str:
         """Elements that are not neighbours, or no whole group, side by side in a word."""
-        writer, word = self.writer, "0"
+        writer, word, element = self.writer, "0", self._element
         for i in range(count):
-            at = writer.offset(place, i * self.groups.step, "i8")
-            byte = writer.value(f"load i8, ptr {at}, align 1")
-            part = writer.value(f"{extend} i8 {byte} to i{bits}") if bits > 8 else byte
+            at = writer.offset(place, i * self.groups.step, element)
+            part = writer.value(f"load {element}, ptr {at}, align 1")
+            if element != f"i{bits}":
+                part = writer.value(f"{extend} {element} {part} to i{bits}")
             wide = writer.value(f"zext i{bits} {part} to i32")
             moved = writer.value(f"shl i32 {wide}, {bits * i}") if i else wide
             word = writer.value(f"or i32 {word}, {moved}") if i else moved

@@ -37,7 +37,8 @@ class GemmShape:
 
     With ``panel`` = NR the factor of ``vector_axis(shape)`` is given packed, as
     [ceil(V/NR)][k2·k1·k0][NR] with zeros behind the V-th; its strides then only choose the axis.
-    Elements of panels are of ``panel_format``, and widened in registers.
+    Elements of panels are of ``panel_format``, and widened in registers. ``lanes`` is the axis that they run
+    along, None where ``vector_axis`` may choose it.
     BY_LEVEL goes by the kernel's one number, the reduction loop's trip: accumulates unless it is 0,
     ends with the epilogue if it is ``last``. Raises ProgramError for what no MATMUL may be.
     """
@@ -74,6 +75,7 @@ class GemmShape:
     adds: bool = False
     panel: int | None = None
     panel_format: Format = Format.FP32
+    lanes: VectorAxis | None = None
 
     def __post_init__(self) -> None:
         for name in ("m", "n1", "n0", "k2", "k1", "k0"):
@@ -117,8 +119,10 @@ class GemmShape:
 
 
 def vector_axis(shape: GemmShape) -> VectorAxis:
-    """The axis that lanes run along: the one of unit stride in c and in its factor, else in c,
-    else in its factor; of equals the longer."""
+    """The axis that lanes run along: as the shape says, else the one of unit stride in c and in its factor,
+    else in c, else in its factor; of equals the longer."""
+    if shape.lanes is not None:
+        return shape.lanes
 
     def merit(size: int, c: int, factor: int) -> tuple[bool, bool, bool, int]:
         return (size > 1, c == 1, factor == 1, size)

@@ -1,0 +1,58 @@
+"""Writes the sums of one register tile of a product of bf16: rows × vectors accumulators of fp32 over all pairs
+of the reduction; narrow_gemm.py calls it per tile.
+
+The instruction multiplies two neighbours of the reduction a lane. Each product is exact; each of the two additions
+rounds to nearest even, the second neighbour's first. Subnormal factors, products and sums count as zeros (Intel,
+"Architecture Instruction Set Extensions Programming Reference", VDPBF16PS).
+"""
+
+from __future__ import annotations
+
+from autotune.targets.native.codegen.gemm.narrow_sums import NarrowSums
+from autotune.targets.native.codegen.writing.ir import vector
+
+HALF_BITS = 16
+
+
+class HalfSums(NarrowSums):
+    """Writes the reduction of a tile of bf16; fields are those of ``NarrowSums``."""
+
+    def write(self, panel: str, scalars: str) -> list[str]:
+        """Accumulators row by row, as vectors of floats, given a panel and the tile's first element of
+        the broadcast factor."""
+        return self._level(0, panel, scalars, ["zeroinitializer"] * (len(self.rows) * self.vectors))
+
+    @property
+    def _kind(self) -> str:
+        return vector(self.isa.lanes)
+
+    @property
+    def _sums_rows(self) -> bool:
+        return False
+
+    @property
+    def _pairs_kind(self) -> str:
+        return f"<{2 * self.isa.lanes} x bfloat>"
+
+    def _column(self, panel: str, j: int) -> str:
+        place = self.writer.offset(panel, j * self.isa.lanes)
+        return self.writer.value(f"load {self._pairs_kind}, ptr {place}, align 4")
+
+    def _broadcast(self, scalars: str, row: str | int, count: int) -> str:
+        """A pair of the broadcast factor in all lanes."""
+        writer, lanes = self.writer, self.isa.lanes
+        place, words = writer.offset(scalars, row, self._element), f"<{lanes} x i32>"
+        if count == self.groups.group and self.groups.step == 1:
+            word = writer.value(f"load i32, ptr {place}, align 2")
+        else:
+            word = self._composed(place, count, HALF_BITS, "zext")
+        single = writer.value(f"insertelement {words} poison, i32 {word}, i64 0")
+        zeros = f"<{lanes} x i32> zeroinitializer"
+        spread = writer.value(f"shufflevector {words} {single}, {words} poison, {zeros}")
+        return writer.value(f"bitcast {words} {spread} to {self._pairs_kind}")
+
+    def _multiplied(self, scalar: str, column: str, total: str) -> str:
+        kind, pairs, dot = self._kind, self._pairs_kind, self.shape.dot(self.isa)
+        return self.writer.call(
+            kind, dot.intrinsic, (kind, total), (pairs, scalar), (pairs, column)
+        )
