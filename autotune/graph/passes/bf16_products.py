@@ -86,11 +86,11 @@ def is_plain_product(op: Op, graph: Graph) -> bool:
 
 
 def is_by_constant(op: Op, graph: Graph) -> bool:
-    """Return True for the product of a matrix by a constant one that is large enough to be worth a format of its
-    own."""
-    if op.kind is not OpKind.MATMUL or op.inputs[0] in graph.constants:
+    """Return True for the product of a variable matrix or image by a constant one."""
+    if not is_plain_product(op, graph) or op.inputs[0] in graph.constants:
         return False
-    return op.inputs[1] in graph.constants and len(graph.shape(op.inputs[1])) == 2
+    is_one = op.kind is OpKind.CONV or len(graph.shape(op.inputs[1])) == 2
+    return is_one and op.inputs[1] in graph.constants
 
 
 def _has_bf16(graph: Graph) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from autotune.graph.graph import Graph
+from autotune.graph.passes.bf16_numbers import bf16_tensors
 from autotune.graph.passes.note import Note, PassResult
 from autotune.graph.passes.sweep import Sweep
 from autotune.operators.op import Op, OpKind
@@ -27,7 +28,7 @@ VIEWS = (OpKind.RESHAPE, OpKind.TRANSPOSE)
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """No-op reshapes, transposes, concats, additions of 0 and multiplications by 1."""
+    """No-op reshapes, transposes, concats, additions of 0, multiplications by 1 and roundings of what BF16 holds."""
 
     name: str = "identities"
 
@@ -35,10 +36,12 @@ class Identities:
         """One sweep; a graph output keeps its name by renaming what it stood for."""
         sweep, notes = Sweep(graph), []
         producer: dict[str, Op] = {}
+        is_rounded = any(op.kind is OpKind.BF16 for op in graph.ops)
+        held = bf16_tensors(graph) if is_rounded else frozenset()
         for op in graph.ops:
             read = sweep.read(op)
             merged = _merged(read, producer, graph)
-            same = _passed_on(merged, graph)
+            same = _passed_on(merged, graph, held)
             if same is not None and sweep.leave_out(op, same):
                 notes.append(Note(self.name, op.name, f"{op.kind} leaves its input unchanged"))
                 continue
@@ -69,13 +72,15 @@ def _converts(before: Op, op: Op, graph: Graph) -> bool:
     return middle.is_integer and middle not in sides
 
 
-def _passed_on(op: Op, graph: Graph) -> str | None:
-    """Return the input whose value and shape the output has, or None."""
+def _passed_on(op: Op, graph: Graph, held: Set[str]) -> str | None:
+    """Return the input whose value and shape the output has, or None; BF16 has the numbers of what is ``held``."""
     match op.kind:
         case OpKind.RESHAPE:
             unchanged = graph.types[op.inputs[0]] == graph.types[op.output]
         case OpKind.TRANSPOSE:
             unchanged = op.ints("perm") == tuple(range(len(op.ints("perm"))))
+        case OpKind.BF16:
+            unchanged = op.inputs[0] in held
         case OpKind.CONCAT:
             unchanged = len(op.inputs) == 1
         case OpKind.SLICE:

@@ -84,7 +84,7 @@ def simplify(
     if ranges:
         settled = _joined(settled, _pruned(settled.graph, ranges))
     cut = _cut(settled.graph)
-    turned = laid_out(cut.graph, layout, accuracy)
+    turned = laid_out(cut.graph, layout, accuracy, formats)
     skipped = _without_zeros(turned.graph, accuracy, ranges or {})
     notes = (*settled.notes, *cut.notes, *turned.notes, *skipped.notes)
     return PassResult(stored_narrow(copy_mapped_weights(skipped.graph), formats), notes)
@@ -152,15 +152,21 @@ def _cut(graph: Graph) -> PassResult:
     return PassResult(twice.graph, (*once.notes, *twice.notes))
 
 
-def laid_out(graph: Graph, layout: Layout, accuracy: Accuracy = Accuracy.EXACT) -> PassResult:
-    """Return the graph with its images in ``layout``, and the algorithms that ``accuracy`` allows.
+def laid_out(
+    graph: Graph,
+    layout: Layout,
+    accuracy: Accuracy = Accuracy.EXACT,
+    formats: Formats = FLOAT32_ONLY,
+) -> PassResult:
+    """Return the graph with its images in ``layout``, and the algorithms that ``accuracy`` allows and that
+    gain on a machine of these ``formats``.
 
     A changed layout is simplified again.
     """
     turned = _turned(graph, layout)
     if accuracy is Accuracy.EXACT:
         return turned
-    hastened = WinogradConvolutions(accuracy).run(turned.graph)
+    hastened = WinogradConvolutions(accuracy, formats.by_constants).run(turned.graph)
     return PassResult(hastened.graph, (*turned.notes, *hastened.notes))
 
 

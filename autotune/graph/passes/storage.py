@@ -13,6 +13,9 @@ from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import NARROW, Array, DType
 
 CONTRACTIONS = frozenset((Family.CONV, Family.MATMUL))
+ELEMENTWISE = frozenset((Family.UNARY, Family.BINARY))
+JOINING = frozenset((Family.RESHAPE, Family.CONCAT))
+"""Families whose results are their inputs' memory, or may lie there."""
 
 
 def stored_narrow(graph: Graph, formats: Formats) -> Graph:
@@ -69,19 +72,23 @@ def _stored_bf16(graph: Graph, formats: Formats) -> Mapping[str, Format]:
 
 
 def _read_by_constants(graph: Graph, held: Set[str]) -> Set[str]:
-    """Return the weights stored as BF16, and those of the ``held`` tensors that only products by such weights
-    read, through views too."""
+    """Return the weights stored as BF16, and those of the ``held`` tensors that products by such weights read,
+    through views and concatenations too. Element-wise operators alone may read them beside: they widen as they
+    load, others would need a copy."""
     weights = {x for x in graph.constants if graph.types[x].storage is Format.BF16}
     chosen: set[str] = set()
     for op in reversed(graph.ops):
         x = op.output
-        if x in held and x not in graph.outputs and graph.consumers.get(x):
-            views = {y.output for y in graph.consumers[x] if y.family is Family.RESHAPE}
-            others = [y for y in graph.consumers[x] if y.output not in views]
-            if views <= chosen and all(_multiplies(y, x, graph, weights) for y in others):
-                chosen.add(x)
-    for op in graph.ops:  # a view shares its tensor's memory
-        if op.family is Family.RESHAPE and op.output in chosen and op.inputs[0] not in chosen:
+        if x not in held or x in graph.outputs:
+            continue
+        readers = [y for y in graph.consumers[x] if y.family not in ELEMENTWISE]
+        if readers and all(
+            _multiplies(y, x, graph, weights) or (y.family in JOINING and y.output in chosen)
+            for y in readers
+        ):
+            chosen.add(x)
+    for op in graph.ops:  # what joins tensors shares their memory
+        if op.family in JOINING and op.output in chosen and not chosen.issuperset(op.inputs):
             chosen.remove(op.output)
     return weights | chosen
 

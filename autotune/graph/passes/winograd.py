@@ -37,9 +37,15 @@ FORMS_BY_PRODUCTS = (F4, F2)
 class WinogradConvolutions:
     """CONV that is channels-last, 3×3, of stride, dilation and group 1 and of a constant weight becomes
     WINOGRAD_CONV, in the form that gains most of those that ``accuracy`` allows. Weights are
-    transformed in float64 and rounded once."""
+    transformed in float64 and rounded once.
+
+    Weights of bf16 stay as they are, unless the machine multiplies the format ``by_constants`` alone, as CPUs do:
+    F(4×4) in float32 takes 0.55 to 0.86 of the time of direct products of bf16 there, F(2×2) 1.46 (Zen 4, 16 to 512
+    channels, 7×7 to 224×224).
+    """
 
     accuracy: Accuracy = Accuracy.FAST
+    by_constants: frozenset[Format] = frozenset()
     name: str = "winograd"
 
     def run(self, graph: Graph) -> PassResult:
@@ -48,6 +54,8 @@ class WinogradConvolutions:
         ops, notes = [], []
         for op in graph.ops:
             form = chosen_form(op, graph, self.accuracy) if is_plain(op, graph) else None
+            if form is not None and not self._gains(op, form, graph):
+                form = None
             if form is None:
                 ops.append(op)
                 continue
@@ -63,12 +71,15 @@ class WinogradConvolutions:
             return PassResult(graph, ())
         return PassResult(rebuilt(graph, ops, constants), tuple(notes))
 
+    def _gains(self, op: Op, form: Form, graph: Graph) -> bool:
+        """Return True if a form is faster than direct products in the format of the weight."""
+        format = graph.types[op.inputs[1]].storage
+        return format is Format.FP32 or (format in self.by_constants and form is F4)
+
 
 def is_plain(op: Op, graph: Graph) -> bool:
     """Return True if Winograd's algorithm computes this operator."""
     if op.kind is not OpKind.CONV or op.axes != CHANNELS_LAST or op.zeros is not None:
-        return False
-    if graph.types[op.inputs[1]].storage is not Format.FP32:
         return False
     if graph.types[op.output].dtype.is_integer:  # sums of integers are exact
         return False

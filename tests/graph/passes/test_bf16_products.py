@@ -87,7 +87,7 @@ def test_rounded_factors_give_onnx_numbers_and_are_multiplied_as_the_machine_doe
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max())
     unrounded = np.abs(evaluate(graph, {"x": x * 1.001})[graph.outputs[0]] - wanted).max()
     assert unrounded > 0  # what would be a mistake is seen
-    narrow = Format.BF16 in formats.multiplied and not (kind == "Conv" and formats.by_constants)
+    narrow = Format.BF16 in formats.multiplied
     assert multiplied(graph) == [Format.BF16 if narrow else Format.FP32]
     weights = narrow or (Format.BF16 in formats.stored and kind == "MatMul")
     first = Format.BF16 if narrow else Format.FP32
@@ -169,7 +169,8 @@ def test_an_exported_network_rounds_as_the_graph_does() -> None:
 
 
 def test_a_machine_that_multiplies_by_constants_stores_what_such_products_read() -> None:
-    """A rounded tensor that a sum reads too stays float32, and so does a product of two variables."""
+    """Through views and concatenations, and where sums read it too; what a product of two variables reads
+    stays float32, and so does what a softmax reads beside."""
     rng = np.random.default_rng(1)
     b = GraphBuilder("g")
     x, w = b.input("x", (6, 24)), b.constant(rng.normal(0, 1, (24, 24)).astype(BF16), "w", HALF)
@@ -177,12 +178,16 @@ def test_a_machine_that_multiplies_by_constants_stores_what_such_products_read()
     viewed = b.add(OpKind.RESHAPE, read, shape=(2, 3, 24))
     first = b.add(OpKind.MATMUL, viewed, w)
     shared = b.add(OpKind.BF16, b.add(OpKind.RELU, first))
-    second = b.add(OpKind.MATMUL, shared, w)
-    both = b.add(OpKind.ADD, second, shared)
+    joint = b.add(OpKind.CONCAT, shared, b.add(OpKind.BF16, b.add(OpKind.NEG, first)), axis=0)
+    both = b.add(OpKind.ADD, b.add(OpKind.MATMUL, joint, w), joint)
     last = b.add(OpKind.BF16, b.add(OpKind.ABS, both))
     product = b.add(OpKind.MATMUL, last, last, trans_b=1)
-    graph = simplify(b.build([product]), formats=CACHED_BF16_FORMATS).graph
-    assert multiplied(graph) == [Format.BF16, Format.FP32, Format.FP32]
+    beside = b.add(OpKind.BF16, b.add(OpKind.NEG, both))
+    third = b.add(OpKind.MATMUL, beside, w)
+    ends = product, third, b.add(OpKind.SOFTMAX, beside, axis=2)
+    graph = simplify(b.build(list(ends)), formats=CACHED_BF16_FORMATS).graph
+    assert multiplied(graph) == [Format.BF16, Format.BF16, Format.FP32, Format.FP32]
     stored = {x for x, kind in graph.types.items() if kind.storage is Format.BF16}
-    assert stored == {"w", read, viewed}
+    assert stored - {read, viewed, joint} == {"w", *graph.producer[joint].inputs}
+    assert not stored & {last, beside}
     assert CACHED_BF16_FORMATS.text != CACHED_FORMATS.text

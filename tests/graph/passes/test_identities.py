@@ -85,3 +85,16 @@ def test_text_of_transposes_that_undo_each_other_is_gone() -> None:
         y = tanh(d)
     """
     becomes((Identities(), DeadNodes()), before, after)
+
+
+def test_a_rounding_of_what_bf16_holds_goes() -> None:
+    """Behind another one, however moved in between; not of a sum."""
+    b = GraphBuilder("g")
+    once = b.add(OpKind.BF16, b.input("x", (4, 6)))
+    moved = b.add(OpKind.RELU, b.add(OpKind.TRANSPOSE, once, perm=(1, 0)))
+    twice = b.add(OpKind.NEG, b.add(OpKind.BF16, moved))
+    other = b.add(OpKind.BF16, b.add(OpKind.ADD, moved, moved))
+    graph = b.build([twice, other])
+    after = Identities().run(graph).graph
+    assert_equivalent(graph, after)
+    assert sum(op.kind is OpKind.BF16 for op in after.ops) == 2

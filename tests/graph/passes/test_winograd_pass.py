@@ -10,8 +10,10 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
+from autotune.isa.formats import ALL_FORMATS, CACHED_BF16_FORMATS, CACHED_FORMATS, Format
 from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind as K
+from autotune.operators.tensor import DType
 
 LAST, FAST, CLOSE = Layout.CHANNELS_LAST, Accuracy.FAST, Accuracy.CLOSE
 BOUND = 2e-6
@@ -109,3 +111,28 @@ def test_convolutions_that_share_a_weight_share_its_transform() -> None:
     result = simplify(graph, LAST, FAST).graph
     assert [op.kind for op in result.ops] == [K.WINOGRAD_CONV] * 2
     assert list(result.constants) == ["w.winograd"]
+
+
+@pytest.mark.parametrize("accuracy", [Accuracy.EXACT, CLOSE])
+@pytest.mark.parametrize("side", [7, 14])
+def test_direct_products_of_bf16_are_faster_than_its_smaller_form(
+    accuracy: Accuracy, side: int
+) -> None:
+    """F(4×4) in float32 is faster still; machines that multiply any bf16 keep it throughout."""
+    b, rng = GraphBuilder("one"), np.random.default_rng(2)
+    x = b.add(K.BF16, b.input("x", (1, 32, side, side)))
+    weight = np.rint(rng.normal(0, 9, (32, 32, 3, 3))).astype(np.float32)
+    w = b.constant(weight, "w", DType.BFLOAT16)
+    graph = b.build([b.add(K.CONV, x, w, pads=(1, 1, 1, 1))])
+    found = {
+        formats: simplify(graph, LAST, accuracy, formats=formats).graph
+        for formats in (ALL_FORMATS, CACHED_BF16_FORMATS, CACHED_FORMATS)
+    }
+    large = accuracy is CLOSE and side == 14
+    assert [points(one) for one in found.values()] == [
+        [],
+        [36] * large,
+        [] if accuracy is Accuracy.EXACT else [36 if large else 16],
+    ]
+    narrow = {op.multiplied for op in found[CACHED_BF16_FORMATS].ops if op.kind is K.CONV}
+    assert narrow == (set() if large else {Format.BF16})
