@@ -160,9 +160,9 @@ bench-swap: $(BUILT) ## what learning on live requests brings on this CPU, and w
 	$(call say,"serving with and without learning")
 	@$(PY) -m benchmarks.online_swaps --markdown docs/figures-swaps.md --picture docs/images/learning.svg $(if $(JSON),--json $(JSON))
 
-bench-narrow: $(BUILT) $(CPU_PEERS)/.installed ## 8-bit networks on this CPU beside ONNX Runtime, OpenVINO and our float32; NETWORKS="mlp ..."
-	$(call say,"benchmarking 8-bit networks")
-	@$(PY) -m benchmarks.narrow --markdown docs/figures-narrow.md $(if $(NETWORKS),--networks $(NETWORKS)) $(if $(JSON),--json $(JSON))
+bench-narrow: $(BUILT) $(CPU_PEERS)/.installed ## networks of 8 bits and of bf16 on this CPU beside ONNX Runtime, OpenVINO and our float32; NETWORKS="mlp ...", NOTE="..."
+	$(call say,"benchmarking narrow networks")
+	@$(PY) -m benchmarks.narrow --markdown docs/figures-narrow.md $(if $(NETWORKS),--networks $(NETWORKS)) $(if $(JSON),--json $(JSON)) $(if $(NOTE),--note "$(NOTE)")
 
 bench-narrow-machines: $(BUILT) ## int8 against fp32 on every emulated machine, and how near the analytic estimate is
 	$(call say,"timing narrow networks on emulated machines")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from autotune.targets.native.cpu.host import VARIABLE
 from benchmarks.child import ROOT, command
 
 WORKER = "benchmarks.cpu_worker"
@@ -21,12 +23,14 @@ class EngineFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What an engine is given: an ONNX file, its inputs (npz), threads, and a plan of ours."""
+    """What an engine is given: an ONNX file, its inputs (npz), threads, a plan of ours, and CPU features that
+    ours does without (as in ``-avx512bf16``)."""
 
     network: Path
     inputs: Path
     threads: int
     plan: Path | None = None
+    without: str = ""
 
 
 class Engine:
@@ -45,6 +49,7 @@ class Engine:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                env={**os.environ, VARIABLE: case.without} if case.without else None,
             )
         try:
             self.open_seconds = float(
