@@ -139,10 +139,14 @@ class Binder:
             if any(operand.format is not Format.FP32 for operand in call.operands):
                 raise NotConverted("MATMUL converts nothing but constants, as they are packed")
             return call
+        if self.isa is not None and leaf.opcode is Opcode.MATMUL and _is_bf16(leaf, self.isa):
+            found = self._narrow_product(leaf, operands, self.isa)
+            if found is not None:
+                return found
         if elsewhere:
             raise NotConverted(f"{leaf.opcode.name} reads or writes fp32 in its own memory only")
         if self.isa is not None:
-            if leaf.opcode is Opcode.MATMUL and (_is_bytes(leaf) or _is_bf16(leaf, self.isa)):
+            if leaf.opcode is Opcode.MATMUL and _is_bytes(leaf):
                 found = self._narrow_product(leaf, operands, self.isa)
                 if found is not None:
                     return found
@@ -161,7 +165,8 @@ class Binder:
         goes into lanes, even where c is strided then."""
         plain = gemm_shape(leaf, operands)
         if _is_bf16(leaf, isa):
-            plain = replace(plain, lanes=VectorAxis(1 - self._is_constant(operands["a"])))
+            lanes = VectorAxis(1 - self._is_constant(operands["a"]))
+            plain = replace(plain, lanes=lanes, c_format=operands["c"].format)
         factor = "a" if vector_axis(plain) is VectorAxis.M else "b"
         constant = operands[factor]
         if not self._is_constant(constant) or (factor == "b" and plain.n1 > 1):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from autotune.isa.fields import CHAIN_STAGES, MAX_RANK
 from autotune.isa.formats import Format
-from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn
+from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn, When
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Role
 from autotune.targets.native.analysis.copy_elision import Moved, Reads
@@ -33,7 +33,7 @@ from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 ELEMENTWISE = frozenset((Opcode.UNARY, Opcode.BINARY, Opcode.FMA, Opcode.CHAIN, Opcode.FILL))
 JOINING = ELEMENTWISE | {Opcode.REDUCE}
-ROUNDED = (Format.INT8, Format.UINT8)
+ROUNDED = (Format.BF16, Format.INT8, Format.UINT8)
 """Formats that a run's results are rounded to: nobody may read such a result in its register."""
 LONGEST = 96
 """Nodes of a run at most: beyond, compiling takes longer than a pass over memory saves."""
@@ -63,12 +63,21 @@ def generable(instruction: Instruction) -> bool:
 
 
 def convertible(access: MemoryAccess, role: Role) -> bool:
-    """Whether a kernel reads or writes fp32 or what its tensor of that role has instead: runs do, and
-    products take constants as they are packed."""
+    """Whether a kernel reads or writes fp32 or what its tensor of that role has instead: runs do, products
+    take constants as they are packed, and those of bf16 round what they write once."""
     leaf = access.leaf
+    if leaf.opcode is Opcode.MATMUL and access.operand == "c":
+        return _is_written_once(leaf.instruction)
     if leaf.opcode is Opcode.MATMUL:
         return access.operand in ("a", "b") and role is Role.CONSTANT
     return leaf.opcode in ELEMENTWISE and generable(leaf.instruction)
+
+
+def _is_written_once(instruction: Instruction) -> bool:
+    """Whether all sums of a product of bf16 are finished by one MATMUL."""
+    get = instruction.get
+    whole = get("accumulate") == When.NEVER and get("epilogue") != When.BY_LEVEL
+    return whole and get("a_format") == get("b_format") == Format.BF16
 
 
 def _is_plain(instruction: Instruction) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
+from autotune.isa.formats import Format
 from autotune.isa.functions import UnaryFn, When
 from autotune.targets.native.codegen.gemm.loops import Loops
 from autotune.targets.native.codegen.gemm.register_tile import (
@@ -24,6 +25,8 @@ from autotune.targets.native.codegen.writing.lane_access import (
     splat,
     store_lanes,
 )
+from autotune.targets.native.codegen.writing.narrow_strips import ELEMENTS, store_narrow
+from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 
@@ -80,15 +83,16 @@ class TileEnd:
         """Ask for the tile's lines of c and r long before they are used; for those so many rows
         ahead where a tile is too short for that."""
         vector, row0 = self.loops.vector, self.loops.row0
-        for base, rows, stride, step, write in (
-            (self.ends.c, self.rows.c, vector.c, row0.c, True),
-            (self.ends.r, self.rows.r, vector.r, row0.r, False),
+        for base, rows, stride, step, format in (
+            (self.ends.c, self.rows.c, vector.c, row0.c, self.shape.c_format),
+            (self.ends.r, self.rows.r, vector.r, row0.r, Format.FP32),
         ):
-            first, line = rows_ahead * step, LINE_BYTES // 4
+            first, line, kind = rows_ahead * step, LINE_BYTES // format.bytes, ELEMENTS[format]
             for row in rows if base and stride == 1 else ():
-                place = self.writer.offset(base, row)
+                place = self.writer.offset(base, row, kind)
                 for near in range(first, first + self.isa.lanes * self.columns.vectors, line):
-                    prefetch(self.writer, place, near, write=write)
+                    write = base is self.ends.c
+                    prefetch(self.writer, place, near, write=write, kind=kind)
 
     def loaded(self, count: int) -> list[str]:
         """What stands in c, as ``count`` sums to go on from."""
@@ -99,10 +103,14 @@ class TileEnd:
         accumulate, ends = self.shape.accumulate, self.shape.epilogue
         sums = self._when(accumulate, self.conditions.accumulates, sums, self._added)
         sums = self._when(ends, self.conditions.ends, sums, self._ended)
-        stride = self.loops.vector.c
+        stride, format = self.loops.vector.c, self.shape.c_format
         for at, value in enumerate(sums):
-            place, count = self._place(self.ends.c, self.rows.c, at, stride)
-            store_lanes(self.writer, self.isa, value, place, count, stride)
+            place, count = self._place(self.ends.c, self.rows.c, at, stride, format)
+            if format is Format.FP32:
+                store_lanes(self.writer, self.isa, value, place, count, stride)
+            else:
+                v = VectorBuilder(self.writer, self.isa)
+                store_narrow(v, value, place, stride, 0, count, format)
 
     def _when(
         self,
@@ -209,13 +217,15 @@ class TileEnd:
         place, count = self._place(self.ends.c, self.rows.c, at, stride)
         return load_lanes(self.writer, self.isa, place, count, stride)
 
-    def _place(self, base: str, rows: Rows, at: int, stride: int) -> tuple[str, int]:
+    def _place(
+        self, base: str, rows: Rows, at: int, stride: int, format: Format = Format.FP32
+    ) -> tuple[str, int]:
         """Address and lane count of the at-th register of the tile."""
         row, column = divmod(at, self.columns.vectors)
-        near, offset = column * self.isa.lanes * stride, rows[row]
+        near, offset, kind = column * self.isa.lanes * stride, rows[row], ELEMENTS[format]
         if isinstance(offset, int):
-            return self.writer.offset(base, offset + near), self._count(column)
-        place = self.writer.offset(self.writer.offset(base, offset), near)
+            return self.writer.offset(base, offset + near, kind), self._count(column)
+        place = self.writer.offset(self.writer.offset(base, offset, kind), near, kind)
         return place, self._count(column)
 
     def _count(self, column: int) -> int:

@@ -43,6 +43,8 @@ def gemm(shape: GemmShape, isa: VectorIsa) -> MicroKernel:
     r (with the same strides), and overlaps no other operand. Raises ProgramError for panels that do
     not fit the instruction set."""
     most = isa.lanes * (isa.registers - 2)
+    if shape.c_format is not Format.FP32:
+        raise ProgramError(f"matmul: c of {shape.c_format.name}; narrow products alone round it")
     if shape.panel_format is not Format.FP32 and shape.panel is None:
         raise ProgramError(
             f"matmul: {shape.panel_format.name} is widened in panels only; give a width of panels"
@@ -272,7 +274,7 @@ class GemmWriter:
         return Place(
             self._offset(place.lanes, index, axis.lanes, self._lane_kind),
             self._offset(place.scalars, index, axis.broadcast, self._scalar_kind),
-            self._offset(place.c, index, axis.c),
+            self._offset(place.c, index, axis.c, ELEMENTS[self.shape.c_format]),
             self._offset(place.r, index, axis.r),
             self._offset(place.bias, index, bias),
             place.coming,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autotune.errors import ProgramError
+from autotune.isa.formats import Format
 from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen.gemm.epilogue import EndRows, Ends, TileEnd, conditions
 from autotune.targets.native.codegen.gemm.gemm import GemmWriter, Index, Place
@@ -39,9 +40,11 @@ def narrow_gemm(shape: NarrowShape, isa: VectorIsa) -> MicroKernel:
             f"narrow matmul: panels of {product.panel} on {isa.name}; give a multiple of {isa.lanes}"
         )
     if not shape.is_bf16 and (
-        product.fn not in (UnaryFn.COPY, UnaryFn.RELU) or product.scale != 1.0
+        product.fn not in (UnaryFn.COPY, UnaryFn.RELU)
+        or product.scale != 1.0
+        or product.c_format is not Format.FP32
     ):
-        raise ProgramError("matmul of bytes: INT32 sums take COPY or RELU and no scale")
+        raise ProgramError("matmul of bytes: INT32 sums take COPY or RELU, no scale and no format")
     loops, groups = narrow_loops(shape, isa)
     blocking = narrow_blocking(shape, loops, isa, product.panel)
     writer = FunctionWriter(len(product.operands), product.numbers)

@@ -38,7 +38,7 @@ class GemmShape:
     With ``panel`` = NR the factor of ``vector_axis(shape)`` is given packed, as
     [ceil(V/NR)][k2·k1·k0][NR] with zeros behind the V-th; its strides then only choose the axis.
     Elements of panels are of ``panel_format``, and widened in registers. ``lanes`` is the axis that they run
-    along, None where ``vector_axis`` may choose it.
+    along, None where ``vector_axis`` may choose it. c of a ``c_format`` is written once, rounded, and never read.
     BY_LEVEL goes by the kernel's one number, the reduction loop's trip: accumulates unless it is 0,
     ends with the epilogue if it is ``last``. Raises ProgramError for what no MATMUL may be.
     """
@@ -76,6 +76,7 @@ class GemmShape:
     panel: int | None = None
     panel_format: Format = Format.FP32
     lanes: VectorAxis | None = None
+    c_format: Format = Format.FP32
 
     def __post_init__(self) -> None:
         for name in ("m", "n1", "n0", "k2", "k1", "k0"):
@@ -91,6 +92,12 @@ class GemmShape:
         if self.panel_format not in PANEL_FORMATS:
             raise ProgramError(
                 f"matmul: panels of {self.panel_format.name}; give FP32, BF16, INT8 or UINT8"
+            )
+        if self.c_format is not Format.FP32 and (
+            self.accumulate is not When.NEVER or self.epilogue is When.BY_LEVEL
+        ):
+            raise ProgramError(
+                f"matmul: c of {self.c_format.name} is written once; give fp32 for sums in pieces"
             )
         if self.panel is not None and self.n1 > 1 and vector_axis(self) is VectorAxis.N0:
             raise ProgramError(

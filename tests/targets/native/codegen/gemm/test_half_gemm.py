@@ -198,3 +198,30 @@ def test_what_no_kernel_multiplies_is_refused() -> None:
         Factor(Format.BF16, 3)
     with pytest.raises(ProgramError, match="INT32; give INT8, UINT8 or BF16"):
         Factor(Format.INT32)
+
+
+@needs_bf16
+@given(half_shapes(), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_a_result_of_bf16_is_that_of_fp32_rounded_once(narrow: NarrowShape, seed: int) -> None:
+    epilogue = When.ALWAYS if narrow.product.epilogue is When.BY_LEVEL else narrow.product.epilogue
+    whole = replace(narrow.product, accumulate=When.NEVER, epilogue=epilogue)
+    case = Case.of(whole, seed)
+    wide, half = case.c.copy(), np.full(case.c.size, 7, np.uint16)
+    for c_format, c in ((Format.FP32, wide), (Format.BF16, half)):
+        shape = replace(narrow, product=replace(whole, c_format=c_format))
+        run = compiled(narrow_gemm(shape, ISA), ISA)
+        run(*operands(shape, case, c))
+    written = np.zeros(case.c.size, np.float32)
+    view(written[GUARDS:], whole, "c")[...] = 1
+    is_c = written == 1
+    want = wide.astype(ml_dtypes.bfloat16).view(np.uint16)
+    np.testing.assert_array_equal(half[is_c], want[is_c])
+    assert (half[~is_c] == 7).all(), "wrote outside of c"
+
+
+def test_sums_in_pieces_are_not_rounded() -> None:
+    product = dense(4, 16, 8).product
+    for change in ({"accumulate": When.ALWAYS}, {"epilogue": When.BY_LEVEL}):
+        with pytest.raises(ProgramError, match="written once"):
+            replace(product, c_format=Format.BF16, **change)
