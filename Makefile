@@ -33,7 +33,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: bench-warm-start docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow bench-narrow-machines
+.PHONY: bench-warm-start docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-narrow fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow bench-narrow-machines
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -238,6 +238,10 @@ fuzz-import: $(BUILT) ## try CASES=50000 changed ONNX files of SEED=0 on the imp
 fuzz-networks: $(BUILT) ## try CASES=1000 drawn networks of SEED=0 by drawn plans on every kind of machine
 	$(call say,"trying drawn networks by drawn plans")
 	@$(PY) -m tests.fuzz.networks --cases $(or $(CASES),1000) --seed $(or $(SEED),0)
+
+fuzz-narrow: $(BUILT) ## try CASES=3000 drawn products of bytes and bf16 of SEED=0 on both engines, on sanitized kernels
+	$(call say,"trying products of narrow numbers")
+	@$(PY) -m tests.fuzz.narrow --cases $(or $(CASES),3000) --seed $(or $(SEED),0)
 
 fuzz-schedules: $(BUILT) ## lower, verify and bind CASES=100000 legal schedules of SEED=0 for every target; FIRST=n goes on from a case
 	$(call say,"lowering drawn schedules")

@@ -29,11 +29,14 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.passes import laid_out
+from autotune.graph.passes.storage import stored_narrow
+from autotune.isa.formats import ALL_FORMATS
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
 from autotune.lowering.lower import lower
 from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind
+from autotune.operators.tensor import DType
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
@@ -256,3 +259,24 @@ def test_what_is_trusted_less_counts_less() -> None:
 @pytest.mark.parametrize("part", WORK_KINDS, ids=lambda p: p.name)
 def test_every_part_is_complete(part: WorkKind) -> None:
     assert part.name.isidentifier() and part.unit and part.doc and part.unit_cost_cycles > 0
+
+
+@pytest.mark.parametrize("depth", [64, 75])
+def test_a_product_of_bf16_is_counted_as_one_of_half_the_depth(depth: int) -> None:
+    """A lane takes two neighbours of the sum; where the machine does not, both count alike."""
+
+    def counted(depth: int, dtype: DType, rate: int) -> float:
+        b = GraphBuilder("product")
+        weight = b.constant(np.ones((depth, 48)), "w", dtype)
+        y = b.add(OpKind.MATMUL, b.input("x", (40, depth), dtype), weight)
+        graph = stored_narrow(b.build([y]), ALL_FORMATS)
+        nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
+        assert not isinstance(nests, Rejection)
+        host = replace(HOST, matrix=replace(HOST.matrix, bf16_macs_per_cell=rate))
+        part = NestSchedule((40, 48), (0, 1), (depth,), 1)
+        found = CachedAnalysis(nests[0], ScheduleTable.of(nests[0], [part]), host).work[0]
+        return float(found[INDEX["product"]])
+
+    half, wide = DType.BFLOAT16, DType.FLOAT32
+    assert counted(depth, half, 2) == counted(-(-depth // 2), wide, 2)
+    assert counted(depth, half, 0) == counted(depth, wide, 0) > counted(depth, half, 2)

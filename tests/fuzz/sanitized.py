@@ -19,8 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BUILDS = ROOT / "build" / "asan"
-ROOMS = ("emit", "emulator")
-"""Rooms of ``kernels/`` that decoder, assembler, verifier and engine run; the others keep the usual build."""
+ROOMS = ("emit", "emulator", "micro")
+"""Rooms of ``kernels/`` that decoder, assembler, verifier and both engines run; the others keep the usual build."""
 _OPTIONS = (
     "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:detect_stack_use_after_return=0"
 )

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from autotune.cost_model.bound.kernel_kinds import KERNEL_KINDS, KERNEL_PRICES
-from autotune.cost_model.bound.kernel_work import Work
+from autotune.cost_model.bound.kernel_work import Work, kernel_work
 from autotune.cost_model.bound.program_work import program_work
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
+from autotune.isa.formats import Format
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_on
-from autotune.targets.native.cpu.vector_isa import AVX512
+from autotune.targets.native.codegen.gemm.narrow_shape import Factor, NarrowShape
+from autotune.targets.native.codegen.gemm.shape import GemmShape
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
+from autotune.targets.native.cpu.vector_isa import AVX512, AVX512_BF16
 from autotune.targets.native.detection.detect import HostFigures, host_spec
 from autotune.targets.native.linking.loader import bind
 from autotune.targets.spec import HardwareSpec
@@ -81,3 +87,13 @@ def test_two_threads_share_the_work() -> None:
     alone, shared = works(relu(4096)), works(relu(4096), PAIR, 64)
     least = min(work["stores"] for work in shared if work["synchronised"])
     assert least <= 0.6 * alone[0]["stores"]
+
+
+def test_a_product_of_bf16_takes_half_of_the_multiply_adds() -> None:
+    """A pair is a step: kernels of equal tiles, whose counts per step are those of fp32."""
+    shape = GemmShape(m=24, n0=64, k0=96, a_m=96, a_k0=1, b_k0=64, b_n0=1, c_m=64, c_n0=1, panel=32)
+    wide = kernel_work(KernelSpec(replace(shape, k0=48, a_m=48), AVX512_BF16))
+    half = NarrowShape(shape, Factor(Format.BF16), Factor(Format.BF16))
+    found = kernel_work(KernelSpec(half, AVX512_BF16))
+    assert found["product_fmas"] == wide["product_fmas"] > 0
+    assert found["product_steps"] == wide["product_steps"]

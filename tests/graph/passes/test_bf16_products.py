@@ -17,6 +17,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
+from autotune.graph.passes.bf16_products import LEAST_COLUMNS
 from autotune.isa.formats import (
     ALL_FORMATS,
     CACHED_BF16_FORMATS,
@@ -75,10 +76,11 @@ def test_rounded_factors_give_onnx_numbers_and_are_multiplied_as_the_machine_doe
     formats: Formats, layout: Layout, kind: str
 ) -> None:
     rng = np.random.default_rng(3)
-    x, w = matrices(rng)
+    x = rng.normal(0, 3, (5, 24)).astype(np.float32)
+    w = rng.normal(0, 1, (24, 17)).astype(BF16)
     if kind == "Conv":
         x = rng.normal(0, 3, (2, 6, 9, 8)).astype(np.float32)
-        w = rng.normal(0, 1, (4, 6, 3, 3)).astype(BF16)
+        w = rng.normal(0, 1, (16, 6, 3, 3)).astype(BF16)
     product = helper.make_node(kind, ["x.rounded", "w.wide"], ["y"])
     made = model(product, {"x": x}, {"w": w}, *rounded("x"), widened("w"))
     graph = opened(made, formats, layout)
@@ -191,3 +193,20 @@ def test_a_machine_that_multiplies_by_constants_stores_what_such_products_read()
     assert stored - {read, viewed, joint} == {"w", *graph.producer[joint].inputs}
     assert not stored & {last, beside}
     assert CACHED_BF16_FORMATS.text != CACHED_FORMATS.text
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("columns", [LEAST_COLUMNS - 1, LEAST_COLUMNS])
+def test_constants_of_few_columns_are_multiplied_in_float32_on_cpus(
+    columns: int, turned: int
+) -> None:
+    b = GraphBuilder("g")
+    shape = (columns, 24) if turned else (24, columns)
+    w = b.constant(np.ones(shape, np.float32), "w", HALF)
+    y = b.add(OpKind.MATMUL, b.add(OpKind.BF16, b.input("x", (6, 24))), w, trans_b=turned)
+    few = columns < LEAST_COLUMNS
+    for formats, wanted in (
+        (CACHED_BF16_FORMATS, Format.FP32 if few else Format.BF16),
+        (ALL_FORMATS, Format.BF16),
+    ):
+        assert multiplied(simplify(b.build([y]), formats=formats).graph) == [wanted]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.passes.storage import stored_narrow
+from autotune.isa.formats import ALL_FORMATS
 from autotune.operators.op import OpKind as K
+from autotune.operators.tensor import DType
 from autotune.runtime.execution.native_table import network_of
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
@@ -25,6 +31,8 @@ def test_roofs_are_the_specs_peak_bandwidth_and_caches() -> None:
     assert roofs.memory_bytes == 5.0 * 2e9
     assert roofs.cache_bytes == 2 * 8 * 4 * 2e9
     assert roofs.capacity_bytes == 2 << 20
+    assert roofs.bf16_per_fp32 == 1
+    assert Roofs.of(host_spec(1, HostFigures(2e9, 2, 8, 1 << 20, 5.0), "", 2)).bf16_per_fp32 == 2
 
 
 @pytest.mark.parametrize(
@@ -40,6 +48,12 @@ def test_a_bound_is_what_its_resource_takes_alone(work: Work, limit: Limit, seco
     assert max(bounds.values()) == bounds[limit] == pytest.approx(seconds)
 
 
+def rounded_product() -> Graph:
+    b = GraphBuilder("product")
+    x, w = b.input("x", (8, 16), DType.BFLOAT16), b.input("w", (16, 32), DType.BFLOAT16)
+    return b.build([b.add(K.MATMUL, x, w)])
+
+
 def test_work_of_a_product_is_its_operations_and_its_tensors_once() -> None:
     b = GraphBuilder("product")
     x, w = b.input("x", (8, 16)), b.input("w", (16, 32))
@@ -47,6 +61,11 @@ def test_work_of_a_product_is_its_operations_and_its_tensors_once() -> None:
     table = compile_table(graph, case.choices(graph), case.SPEC, ProgramCache())
     (work,) = works(graph, table.group_steps, network_of(table), 0, ROOFS)
     assert work.flops == 2 * 8 * 16 * 32
+    marked = stored_narrow(rounded_product(), ALL_FORMATS)
+    table = compile_table(marked, case.choices(marked), case.SPEC, ProgramCache())
+    twice = replace(ROOFS, bf16_per_fp32=2)
+    (half,) = works(marked, table.group_steps, network_of(table), 0, twice)
+    assert half.flops == work.flops // 2
     assert work.touched_bytes == 4 * (8 * 16 + 16 * 32 + 8 * 32)
     assert work.memory_bytes == 0  # all of it fits into the cache
 
