@@ -29,7 +29,10 @@ def stored_as(graph: Graph, like: Graph) -> Graph:
     """Return a graph that was made of ``like``, stored as that is."""
     narrow = frozenset(held.storage for held in like.types.values())
     multiplied = frozenset(op.multiplied for op in like.ops if op.family in CONTRACTIONS)
-    return stored_narrow(graph, Formats(narrow, multiplied))
+    held = (like.types[x] for x in bf16_tensors(like) if x not in like.constants)
+    partly = any(kind.storage is not Format.BF16 for kind in held)
+    by_constants = multiplied & {Format.BF16} if partly else frozenset[Format]()
+    return stored_narrow(graph, Formats(narrow, multiplied, by_constants))
 
 
 def storage_of(graph: Graph, formats: Formats) -> Mapping[str, Format]:
@@ -77,8 +80,7 @@ def _read_by_constants(graph: Graph, held: Set[str]) -> Set[str]:
     load, others would need a copy."""
     weights = {x for x in graph.constants if graph.types[x].storage is Format.BF16}
     chosen: set[str] = set()
-    for op in reversed(graph.ops):
-        x = op.output
+    for x in (*(op.output for op in reversed(graph.ops)), *graph.inputs):
         if x not in held or x in graph.outputs:
             continue
         readers = [y for y in graph.consumers[x] if y.family not in ELEMENTWISE]

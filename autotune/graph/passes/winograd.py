@@ -40,7 +40,7 @@ class WinogradConvolutions:
     transformed in float64 and rounded once.
 
     Weights of bf16 stay as they are, unless the machine multiplies the format ``by_constants`` alone, as CPUs do:
-    F(4×4) in float32 takes 0.55 to 0.86 of the time of direct products of bf16 there, F(2×2) 1.46 (Zen 4, 16 to 512
+    F(4×4) in float32 takes 0.60 to 0.86 of the time of direct products of bf16 there, F(2×2) 1.46 (Zen 4, 16 to 512
     channels, 7×7 to 224×224).
     """
 

@@ -210,3 +210,15 @@ def test_constants_of_few_columns_are_multiplied_in_float32_on_cpus(
         (ALL_FORMATS, Format.BF16),
     ):
         assert multiplied(simplify(b.build([y]), formats=formats).graph) == [wanted]
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_an_input_of_the_type_is_given_in_bf16_where_products_alone_read_it(
+    is_shared: bool,
+) -> None:
+    b = GraphBuilder("g")
+    x, w = b.input("x", (6, 24), HALF), b.constant(np.ones((24, 32), np.float32), "w", HALF)
+    ends = [b.add(OpKind.MATMUL, x, w), *[b.add(OpKind.SOFTMAX, x, axis=1)] * is_shared]
+    graph = simplify(b.build(ends), formats=CACHED_BF16_FORMATS).graph
+    wanted = Format.FP32 if is_shared else Format.BF16
+    assert (graph.types[x].storage, *multiplied(graph)) == (wanted, wanted)
