@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import SpecError
+from autotune.isa.formats import CACHED_BF16_FORMATS, CACHED_FORMATS, Format
 from autotune.targets.native.cpu import topology
-from autotune.targets.native.cpu.host import available
+from autotune.targets.native.cpu.host import NARROWER, available, host_isa
+from autotune.targets.native.cpu.vector_isa import AVX512, AVX512_BF16, AVX512_VNNI, vector_isa
 from autotune.targets.native.detection import detect
 from autotune.targets.native.detection.detect import (
     HostFigures,
@@ -163,3 +165,31 @@ def test_threads_that_mean_nothing_are_refused(name: str, threads: int, message:
 )
 def test_cache_sizes_are_read_as_the_system_writes_them(text: str, size: int | None) -> None:
     assert topology.size_of(text) == size
+
+
+AVX512_FEATURES = frozenset(("avx512f", "avx512vl", "avx512bw", "avx512dq"))
+
+
+def test_an_instruction_set_with_bf16_has_bytes_too() -> None:
+    for more, wanted in (
+        ((), AVX512),
+        (("avx512bf16",), AVX512),
+        (("avx512vnni",), AVX512_VNNI),
+        (("avx512vnni", "avx512bf16"), AVX512_BF16),
+    ):
+        assert vector_isa("x86_64", AVX512_FEATURES | set(more)) is wanted
+    assert NARROWER[AVX512_BF16] is AVX512_VNNI
+
+
+@pytest.mark.skipif(not available() or host_isa().halves is None, reason="no bf16 on this CPU")
+def test_a_cpu_less_bf16_is_another_machine_that_multiplies_float32(
+    cache: Path, measured: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_bf16 = detected(1)
+    monkeypatch.setenv("AUTOTUNE_CPU_FEATURES", "-avx512bf16")
+    detect._figures.cache_clear()
+    without = detected(1)
+    assert with_bf16.profile_id != without.profile_id
+    assert (with_bf16.formats, without.formats) == (CACHED_BF16_FORMATS, CACHED_FORMATS)
+    assert with_bf16.peak_macs(Format.BF16) == 2 * with_bf16.peak_macs_per_cycle
+    assert host_isa() is AVX512_VNNI
