@@ -25,7 +25,7 @@ from autotune.targets.native.binding.narrow_packing import NarrowPacked
 from autotune.targets.native.binding.narrow_panels import narrow_packed
 from autotune.targets.native.binding.packing import GROWTH, Packed, packed
 from autotune.targets.native.binding.tile_runs import with_run
-from autotune.targets.native.binding.vector_runs import Piece, RunWriter, generable
+from autotune.targets.native.binding.vector_runs import ROUNDED, Piece, RunWriter, generable
 from autotune.targets.native.binding.words import word_call
 from autotune.targets.native.codegen.gemm.narrow_shape import (
     BYTES,
@@ -154,7 +154,7 @@ class Binder:
                 return _reduction(leaf, operands, self.isa)
             if leaf.opcode is Opcode.TRANSFORM:
                 return _transform(leaf, operands, self.isa)
-            if leaf.opcode is Opcode.STORE and self._is_copy(leaf, operands):
+            if leaf.opcode is Opcode.STORE and self._is_copy(accesses[0], operands):
                 return self._copy(accesses[0], operands["src"], self.isa)
         return word_call(leaf, operands)
 
@@ -191,10 +191,13 @@ class Binder:
             return False
         return self.program.tensors[operand.number].role is Role.CONSTANT
 
-    def _is_copy(self, leaf: Leaf, operands: dict[str, Operand]) -> bool:
-        """Whether a STORE takes from a tensor of a format that runs read and write."""
-        target = self.program.tensors[leaf.instruction.get("tensor")]
-        return operands["src"].space is Space.TENSOR and target.format is not Format.BF16
+    def _is_copy(self, access: MemoryAccess, operands: dict[str, Operand]) -> bool:
+        """Whether a STORE takes from a tensor of a format that runs read and write, or rounds all of its buffer."""
+        rectangle = Rectangle.of(access.leaf, access, self.program.tensors)
+        if operands["src"].space is Space.TENSOR:
+            return rectangle.format is not Format.BF16
+        rounds = rectangle.format in ROUNDED and access.format is Format.FP32
+        return rounds and rectangle.inside
 
     def _copy(self, access: MemoryAccess, source: Operand, isa: VectorIsa) -> Call:
         """A STORE that takes from a tensor: one copy, in whatever order of dimensions."""

@@ -15,17 +15,22 @@ from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.passes.storage import stored_narrow
 from autotune.isa.formats import CACHED_BF16_FORMATS, Format
-from autotune.isa.program import Program
+from autotune.isa.functions import UnaryFn
+from autotune.isa.opcodes import Opcode
+from autotune.isa.program import Program, Role
 from autotune.operators.op import OpKind as K
 from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape
 from autotune.targets.native.codegen.kernel_spec import KernelSpec
+from autotune.targets.native.codegen.vector.vector_run import VectorRun
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available, host_isa
 from autotune.targets.native.linking.loader import bind
 from tests.lowering.lowering_case import SPEC, lowered
 from tests.lowering.test_bf16 import HALF, chain, fed, products, weights
 from tests.lowering.test_narrow import by_rule
+from tests.targets.machine_case import load, make, store, tensor
+from tests.targets.machine_case import program as one_core
 from tests.targets.native.native_case import executed
 from tests.tuner.bound.bound_case import whole_group
 
@@ -107,3 +112,26 @@ def test_the_constant_goes_into_lanes_whatever_the_result_looks_like(
     ]
     assert narrow, "generated"
     check(graph, program, compiler)
+
+
+@needs_llvm
+@pytest.mark.parametrize("format", [Format.BF16, Format.INT8, Format.UINT8])
+def test_a_store_that_rounds_is_generated_whatever_made_its_buffer(
+    compiler: Compiler, format: Format
+) -> None:
+    """Sines come from the C library, by a compiled kernel that writes words."""
+    sizes = {"size3": 7, "size4": 45}
+    dense = {f"{x}_stride{d}": n for x in ("dst", "src") for d, n in ((3, 45), (4, 1))}
+    program = one_core(
+        load(0, 0, 7 * 45),
+        make(Opcode.UNARY, fn=int(UnaryFn.SIN), **sizes, **dense, dst_base=320, src_base=0),
+        store(1, 320, 7 * 45),
+        tensors=(tensor("x", 7 * 45), tensor("y", 7 * 45, role=Role.OUTPUT, format=format)),
+        elements=640,
+    )
+    stored = bind(program, host_isa()).calls[-1].kernel
+    assert isinstance(stored, KernelSpec) and isinstance(stored.constants, VectorRun)
+    x = np.random.default_rng(1).normal(0, 60, 7 * 45).astype(np.float32)
+    by_code, by_kernel = (executed(program, {"x": x}, how)["y"] for how in (compiler, None))
+    np.testing.assert_array_equal(by_code.view(np.uint8), by_kernel.view(np.uint8))
+    assert len(np.unique(by_code)) > 1
