@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +16,7 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
 from autotune.schedule.bulk_fit import legal_rows
-from autotune.schedule.fit import check
+from autotune.schedule.fit import check, has_ranks_of
 from autotune.schedule.neighbours import neighbours
 from autotune.schedule.rows import column_names, rows_of, schedule_of, tables_of
 from autotune.schedule.schedule import NestSchedule, Schedule
@@ -73,6 +74,18 @@ class PreparedGroup:
             raise ScheduleError(f"{name_of(self.group)}: {rejection.reason}")
         pairs = zip(self.nests, schedule.nests, strict=True)
         return [ScheduleTable.of(nest, [part]) for nest, part in pairs]
+
+    def rows(self, schedules: Sequence[Schedule]) -> Ints:
+        """Return schedules as rows [n, columns], which ``predict_batch`` checks. Raises ``ScheduleError`` if one
+        has other dimensions than the group."""
+        if not all(has_ranks_of(self.nests, one) for one in schedules):
+            raise ScheduleError(f"{name_of(self.group)}: schedule was made for another group")
+        parts = [[one.nests[number] for one in schedules] for number in range(len(self.nests))]
+        try:
+            tables = [ScheduleTable.of(*pair) for pair in zip(self.nests, parts, strict=True)]
+        except OverflowError:
+            raise ScheduleError(f"{name_of(self.group)}: a decision is over 63 bits") from None
+        return rows_of(tables) if tables else np.empty((len(schedules), 0), dtype=np.int64)
 
     def predict(self, schedule: Schedule) -> Cost:
         """Predict one schedule. Raises ``ScheduleError`` if it is not legal."""

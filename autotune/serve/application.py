@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -33,7 +33,7 @@ from autotune.serve.gathering import Gathering
 from autotune.serve.limits import Rate
 from autotune.serve.metrics import Metrics
 from autotune.serve.oracle import Oracle, UnknownTarget
-from autotune.serve.remembered import LONGEST, Remembered
+from autotune.serve.remembered import LONGEST, Desk, Remembered, Work
 from autotune.tuner.options import DEFAULT_TRIALS
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -50,7 +50,9 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 Question = TypeVar("Question", bound=BaseModel)
 Ask = Callable[[Question], BaseModel]
-Work = Callable[[bytes], Awaitable[bytes]]
+PREDICT = "/v1/predict"
+REMEMBERED = ("/v1/fuse",)
+"""Further paths whose answers nothing changes."""
 GATHERED = 256
 """Predictions that are made at once."""
 
@@ -65,19 +67,19 @@ def create_application(oracle: Oracle, token: str | None = None) -> Gate:
         redoc_url=None,
     )
     limits = oracle.limits
-    remembered = {"/v1/predict": Remembered(), "/v1/fuse": Remembered()}
-    metrics = Metrics(frozenset(_add_routes(app, oracle, remembered, lambda: metrics)))
+    desks: dict[str, Desk] = {}
+    metrics = Metrics(frozenset(_add_routes(app, oracle, desks, lambda: metrics)))
     _add_errors(app)
-    return Gate(app, limits, Rate(limits.rate), metrics, remembered, token)
+    return Gate(app, limits, Rate(limits.rate), metrics, desks, refusal_of, token)
 
 
 def _add_routes(
     app: FastAPI,
     oracle: Oracle,
-    remembered: Mapping[str, Remembered],
+    desks: dict[str, Desk],
     metrics: Callable[[], Metrics],
 ) -> list[str]:
-    """Add all routes; return their paths."""
+    """Add all routes, and their desks by path; return the paths."""
 
     @app.get("/health")
     async def health() -> Health:
@@ -97,11 +99,12 @@ def _add_routes(
     def add(
         path: str, document: type[Question], answer: type[BaseModel], ask: Ask[Question]
     ) -> None:
-        work = _alone(document, ask)
-        _add_route(app, path, document, answer, work, remembered.get(path))
+        desks[path] = Desk(_alone(document, ask), Remembered() if path in REMEMBERED else None)
+        _add_route(app, path, document, answer, desks[path])
 
     one = _together(oracle, Gathering(oracle.predict_alike, GATHERED))
-    _add_route(app, "/v1/predict", PredictRequest, CostDocument, one, remembered["/v1/predict"])
+    desks[PREDICT] = Desk(one, Remembered())
+    _add_route(app, PREDICT, PredictRequest, CostDocument, desks[PREDICT])
     add("/v1/predict/batch", BatchRequest, BatchAnswer, oracle.predict_batch)
     add("/v1/schedule", PredictRequest, BestSchedule, oracle.best_schedule)
     add("/v1/fuse", FuseRequest, FuseAnswer, oracle.should_fuse)
@@ -148,19 +151,15 @@ def _add_route(
     path: str,
     document: type[BaseModel],
     answer: type[BaseModel],
-    work: Work,
-    remembered: Remembered | None,
+    desk: Desk,
 ) -> None:
-    """Add a route from one JSON document to another; ``remembered`` keeps answers, None where the store may change them."""
+    """Add a route from one JSON document to another, for bodies in several messages and for OpenAPI."""
 
     async def endpoint(request: Request) -> Response:
-        body = await request.body()
-        found = await work(body)
-        if remembered is not None:
-            remembered.keep(body, found)
+        found = await desk.answer(await request.body())
         return Response(found, media_type="application/json")
 
-    endpoint.__doc__ = work.__doc__
+    endpoint.__doc__ = desk.work.__doc__
     app.add_api_route(
         path,
         endpoint,
@@ -213,24 +212,30 @@ def _add_plan(app: FastAPI, oracle: Oracle) -> None:
     )
 
 
+def refusal_of(error: Exception) -> tuple[int, str] | None:
+    """Return status and one line for a wrong request; None for any other error, which is a defect."""
+    if isinstance(error, AutotuneError):
+        return 404 if isinstance(error, UnknownTarget) else 400, one_line(str(error))
+    if isinstance(error, (ValidationError, RequestValidationError)):
+        first = max(error.errors(), key=lambda one: len(one["loc"]))  # of a union, the form meant
+        parts = [str(part) for part in first["loc"]]
+        place = ".".join(part for part in parts if "[" not in part) or "the body"
+        return 422, one_line(f"{place}: {first['msg']}")
+    return None
+
+
 def _add_errors(app: FastAPI) -> None:
     """Answer wrong requests with one line; anything else is a defect and answers 500."""
 
     async def refuse(_: Request, error: Exception) -> Response:
-        status = 404 if isinstance(error, UnknownTarget) else 400
-        return JSONResponse({"error": one_line(str(error))}, status)
-
-    async def refuse_form(_: Request, error: Exception) -> Response:
-        assert isinstance(error, (ValidationError, RequestValidationError))
-        first = max(error.errors(), key=lambda one: len(one["loc"]))  # of a union, the form meant
-        parts = [str(part) for part in first["loc"]]
-        place = ".".join(part for part in parts if "[" not in part) or "the body"
-        return JSONResponse({"error": one_line(f"{place}: {first['msg']}")}, 422)
+        refusal = refusal_of(error)
+        assert refusal is not None, error
+        return JSONResponse({"error": refusal[1]}, refusal[0])
 
     async def refuse_size(_: Request, error: Exception) -> Response:
         return JSONResponse({"error": str(error)}, 413, {"connection": "close"})
 
     app.add_exception_handler(AutotuneError, refuse)
     app.add_exception_handler(TooLarge, refuse_size)
-    app.add_exception_handler(ValidationError, refuse_form)
-    app.add_exception_handler(RequestValidationError, refuse_form)
+    app.add_exception_handler(ValidationError, refuse)
+    app.add_exception_handler(RequestValidationError, refuse)

@@ -9,14 +9,14 @@ import asyncio
 import hmac
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from autotune.serve.limits import Limits, Rate
 from autotune.serve.metrics import Metrics
-from autotune.serve.remembered import Remembered
+from autotune.serve.remembered import Desk
 
 OPEN = ("/health",)
 """Paths that need no token."""
@@ -35,8 +35,11 @@ class Gate:
     limits: Limits
     rate: Rate
     metrics: Metrics
-    remembered: Mapping[str, Remembered]
-    """Answers by path. A question that was asked before does not reach the application."""
+    desks: Mapping[str, Desk]
+    """What answers by path. Questions whose body comes in one message do not reach the application, whose way
+    from request to document takes longer than most answers."""
+    refusal: Callable[[Exception], tuple[int, str] | None]
+    """Status and reason of an error that a desk raises; None for a defect."""
     token: str | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,23 +80,27 @@ class Gate:
         body = _Body(receive, self._most(path))
         try:
             async with asyncio.timeout(seconds):
-                found = await self._known(scope, body)
-                if found is None:
+                desk = self.desks.get(path) if scope["method"] == "POST" else None
+                whole = None if desk is None else await body.whole()
+                if desk is None or whole is None:
                     await self.app(scope, body.receive, answer.send)
                 else:
-                    await answer.give(200, found)
+                    await self._ask(desk, whole, answer)
         except TooLarge as error:  # before the application, which answers its own
             await answer.refuse(413, str(error))
         except TimeoutError:
             await answer.refuse(503, f"no answer within {seconds:g} s; ask for less, or later")
 
-    async def _known(self, scope: Scope, body: _Body) -> bytes | None:
-        """Return the answer to a question that was asked before; None for any other request."""
-        remembered = self.remembered.get(scope["path"])
-        if remembered is None or scope["method"] != "POST":
-            return None
-        first = await body.peek()  # a short body comes in one message
-        return None if first.get("more_body") else remembered.find(first.get("body", b""))
+    async def _ask(self, desk: Desk, question: bytes, answer: _Answer) -> None:
+        try:
+            found = await desk.answer(question)
+        except Exception as error:
+            refusal = self.refusal(error)
+            if refusal is None:
+                raise
+            await answer.refuse(*refusal)
+        else:
+            await answer.give(200, found)
 
 
 class _Body:
@@ -105,10 +112,13 @@ class _Body:
         self._read = 0
         self._first: Message | None = None
 
-    async def peek(self) -> Message:
-        """Return the first message; ``receive`` returns it again."""
+    async def whole(self) -> bytes | None:
+        """Return a body that comes in one message, as short ones do; else None, and ``receive`` begins anew."""
         self._first = await self.receive()
-        return self._first
+        if self._first["type"] != "http.request" or self._first.get("more_body"):
+            return None
+        found: bytes = self._first.get("body", b"")
+        return found
 
     async def receive(self) -> Message:
         """Return the next message."""

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from autotune import api
-from autotune.cost_model.cost import Cost
+from autotune.cost_model.cost import Cost, Costs
 from autotune.cost_model.predictor import Predictor
 from autotune.errors import AutotuneError, InputError
-from autotune.schedule.table import Ints
+from autotune.schedule.schedule import Schedule
 from autotune.serve.documents import (
     BatchAnswer,
     BatchItem,
@@ -96,28 +94,18 @@ class Oracle:
         self, predictor: Predictor, items: Sequence[BatchItem | PredictRequest]
     ) -> Iterator[CostDocument | Refused]:
         """Yield the costs of one group by several schedules, predicted at once where all are legal."""
-        rows: list[Ints] = []
-        schedules: list[str] = []
         try:
-            prepared = predictor.prepare(fused(groups_of(items[0].layers, self.limits.layers)))
-            for item in items:
-                schedule = schedule_of(item.schedule)
-                if schedule is None:
-                    break
-                rows.append(prepared.row(schedule))
-                schedules.append(schedule.to_json())
-        except AutotuneError:
-            rows = []
-        if len(rows) == len(items):
-            costs = prepared.predict_batch(np.stack(rows))
+            costs, schedules = self._costs_at_once(predictor, items)
+        except AutotuneError:  # one by one, to say of each why
+            pass
+        else:
             figures = zip(costs.cycles.tolist(), costs.low_cycles.tolist(), costs.high_cycles.tolist(), costs.energy_fj.tolist(), costs.dram_bytes.tolist(), costs.novelty.tolist(), strict=True)  # fmt: skip
-            for text, (cycles, low, high, energy, moved, novelty) in zip(
-                schedules, figures, strict=True
-            ):
+            pairs = zip(schedules, figures, strict=True)
+            for schedule, (cycles, low, high, energy, moved, novelty) in pairs:
                 seconds = cycles / predictor.spec.clock_hz
                 yield CostDocument(
                     cycles=cycles, low_cycles=low, high_cycles=high, seconds=seconds, energy_fj=energy,
-                    dram_bytes=moved, novelty=novelty_of(novelty), schedule=text,
+                    dram_bytes=moved, novelty=novelty_of(novelty), schedule=schedule.to_json(),
                 )  # fmt: skip
             return
         for item in items:
@@ -125,6 +113,16 @@ class Oracle:
                 yield self._cost(predictor, item.layers, item.schedule)
             except AutotuneError as error:
                 yield Refused(error=str(error))
+
+    def _costs_at_once(
+        self, predictor: Predictor, items: Sequence[BatchItem | PredictRequest]
+    ) -> tuple[Costs, list[Schedule]]:
+        """Return costs of one group by several schedules. Raises ``AutotuneError`` where one has none."""
+        schedules = [Schedule.from_json(item.schedule) for item in items if item.schedule]
+        if len(schedules) < len(items):
+            raise InputError("a best schedule is looked for by itself")
+        prepared = predictor.prepare(fused(groups_of(items[0].layers, self.limits.layers)))
+        return prepared.predict_batch(prepared.rows(schedules)), schedules
 
     def best_schedule(self, asked: PredictRequest) -> BestSchedule:
         """Return the best schedule that the store has measured on the machine, else the predicted one."""

@@ -53,6 +53,7 @@ def test_a_batch_equals_its_schedules_one_by_one(predictor: Predictor, seed: int
     prepared = predictor.prepare(group)
     rows = predictor.schedules(group, 40)[::5]
     rows = np.concatenate([rows, prepared.row(schedule)[None]])
+    np.testing.assert_array_equal(prepared.rows([prepared.schedule(row) for row in rows]), rows)
     assert rows.shape[1] == len(prepared.columns)
     batch = predictor.predict_batch(group, rows)
     singles = [predictor.predict(group, prepared.schedule(row)) for row in rows]
@@ -130,6 +131,8 @@ def test_what_is_no_group_is_refused(predictor: Predictor) -> None:
 def test_a_reshape_costs_nothing(predictor: Predictor) -> None:
     flat = layer("reshape", CONV, shape=(8, 144))
     assert predictor.predict(flat).cycles == 0.0
+    rows = predictor.prepare(flat).rows([Schedule(())] * 3)
+    assert predictor.predict_batch(flat, rows).cycles.tolist() == [0.0] * 3
     assert predictor.should_fuse(CONV, flat).separate[1].schedule == Schedule(())
 
 
@@ -230,6 +233,8 @@ def test_an_illegal_schedule_is_refused(predictor: Predictor) -> None:
     wrong = NestSchedule(tuple(n + 1 for n in nests[0].root_shape), tuple(range(rank)), k_tile)
     with pytest.raises(ScheduleError, match="tile"):
         predictor.predict(group, Schedule((wrong,) * len(nests)))
+    with pytest.raises(ScheduleError, match="made for another group"):
+        predictor.prepare(group).rows([Schedule(())])
     row = predictor.prepare(group).schedules(3)
     row[2, 0] = -row[2, 0]
     with pytest.raises(ScheduleError, match="row 2: tile"):

@@ -52,6 +52,34 @@ def test_a_schedule_can_be_given(opened: Opened) -> None:
     assert told["cycles"] == prepared.predict(schedule).cycles
 
 
+def test_a_question_in_pieces_is_answered_as_one_in_one_piece(opened: Opened) -> None:
+    """Bodies of several messages take the way through the application."""
+    client, _ = opened
+    text = json.dumps(PAIR).encode()
+    wrong = text.replace(b'"edge"', b'"mine"')
+    for path, body in (("/v1/predict", text), ("/v1/schedule", text), ("/v1/predict", wrong), ("/v1/predict", text[:-1])):  # fmt: skip
+        pieces = client.post(path, content=iter([body[:40], body[40:]]))
+        whole = client.post(path, content=body)
+        assert pieces.status_code == whole.status_code
+        assert pieces.json() == whole.json()
+        assert pieces.headers["content-type"] == whole.headers["content-type"]
+
+
+def test_a_number_beyond_all_integers_is_refused(opened: Opened) -> None:
+    client, oracle = opened
+    good = oracle.predictors["edge"].best_schedule(pair())
+    texts = [good.to_json(), good.to_json().replace("[[[1,", f"[[[{1 << 80},", 1)]
+    assert texts[0] != texts[1]
+    answers = [client.post("/v1/predict", json=PAIR | {"schedule": one}) for one in texts]
+    assert [one.status_code for one in answers] == [200, 400]
+    items = [{"layers": PAIR["layers"], "schedule": one} for one in texts]
+    costs = client.post("/v1/predict/batch", json={"target": "edge", "items": items}).json()[
+        "costs"
+    ]
+    assert costs[0]["cycles"] == answers[0].json()["cycles"]
+    assert costs[1] == answers[1].json()
+
+
 def test_a_batch_answers_each_question_or_says_why_not(opened: Opened) -> None:
     client, _ = opened
     single = client.post("/v1/predict", json=PAIR).json()
