@@ -79,6 +79,25 @@ def _read_by_constants(graph: Graph, held: Set[str]) -> Set[str]:
     through views and concatenations too. Element-wise operators alone may read them beside: they widen as they
     load, others would need a copy."""
     weights = {x for x in graph.constants if graph.types[x].storage is Format.BF16}
+    taken = set(weights)
+    while True:
+        chosen = _factors_of(taken, graph, held)
+        mixed = {
+            x
+            for x in taken
+            if any(
+                _multiplies(op, op.inputs[0], graph, taken) and op.inputs[0] not in chosen
+                for op in graph.consumers[x]
+            )
+        }
+        if not mixed:
+            return weights | chosen
+        taken -= mixed  # it would be packed twice, for products of both formats
+
+
+def _factors_of(weights: Set[str], graph: Graph, held: Set[str]) -> Set[str]:
+    """Return those of the ``held`` tensors that products by the weights read, and nothing else but element-wise
+    operators."""
     chosen: set[str] = set()
     for x in (*(op.output for op in reversed(graph.ops)), *graph.inputs):
         if x not in held or x in graph.outputs:
@@ -92,7 +111,7 @@ def _read_by_constants(graph: Graph, held: Set[str]) -> Set[str]:
     for op in graph.ops:  # what joins tensors shares their memory
         if op.family in JOINING and op.output in chosen and not chosen.issuperset(op.inputs):
             chosen.remove(op.output)
-    return weights | chosen
+    return chosen
 
 
 def _multiplies(op: Op, x: str, graph: Graph, weights: Set[str]) -> bool:

@@ -185,12 +185,12 @@ def test_a_machine_that_multiplies_by_constants_stores_what_such_products_read()
     last = b.add(OpKind.BF16, b.add(OpKind.ABS, both))
     product = b.add(OpKind.MATMUL, last, last, trans_b=1)
     beside = b.add(OpKind.BF16, b.add(OpKind.NEG, both))
-    third = b.add(OpKind.MATMUL, beside, w)
+    third = b.add(OpKind.MATMUL, beside, b.constant(np.ones((24, 24), np.float32), "v", HALF))
     ends = product, third, b.add(OpKind.SOFTMAX, beside, axis=2)
     graph = simplify(b.build(list(ends)), formats=CACHED_BF16_FORMATS).graph
     assert multiplied(graph) == [Format.BF16, Format.BF16, Format.FP32, Format.FP32]
     stored = {x for x, kind in graph.types.items() if kind.storage is Format.BF16}
-    assert stored - {read, viewed, joint} == {"w", *graph.producer[joint].inputs}
+    assert stored - {read, viewed, joint} == {"w", "v", *graph.producer[joint].inputs}
     assert not stored & {last, beside}
     assert CACHED_BF16_FORMATS.text != CACHED_FORMATS.text
 
@@ -222,3 +222,16 @@ def test_an_input_of_the_type_is_given_in_bf16_where_products_alone_read_it(
     graph = simplify(b.build(ends), formats=CACHED_BF16_FORMATS).graph
     wanted = Format.FP32 if is_shared else Format.BF16
     assert (graph.types[x].storage, *multiplied(graph)) == (wanted, wanted)
+
+
+@pytest.mark.parametrize("is_read_beside", [False, True])
+def test_a_weight_is_packed_for_one_format_alone(is_read_beside: bool) -> None:
+    """Two products by it, of which one cannot be in bf16: neither is, but another weight's is."""
+    b = GraphBuilder("g")
+    w, v = (b.constant(np.ones((24, 24), np.float32), name, HALF) for name in "wv")
+    x, y, z = (b.add(OpKind.BF16, b.add(OpKind.ABS, b.input(name, (6, 24)))) for name in "xyz")
+    ends = [b.add(OpKind.MATMUL, x, w), b.add(OpKind.MATMUL, y, w), b.add(OpKind.MATMUL, z, v)]
+    ends += [b.add(OpKind.SOFTMAX, y, axis=1)] * is_read_beside
+    graph = simplify(b.build(ends), formats=CACHED_BF16_FORMATS).graph
+    shared = Format.FP32 if is_read_beside else Format.BF16
+    assert multiplied(graph) == [shared, shared, Format.BF16]

@@ -195,7 +195,9 @@ class Binder:
         """Whether a STORE takes from a tensor of a format that runs read and write, or rounds all of its buffer."""
         rectangle = Rectangle.of(access.leaf, access, self.program.tensors)
         if operands["src"].space is Space.TENSOR:
-            return rectangle.format is not Format.BF16
+            return (
+                Format.BF16 not in (rectangle.format, operands["src"].format) or rectangle.converts
+            )
         rounds = rectangle.format in ROUNDED and access.format is Format.FP32
         return rounds and rectangle.inside
 
