@@ -54,6 +54,7 @@ cdef struct State:
     Waiting pending[PENDING]
     int waiting
     int flags[DIMS]
+    int64_t cost[STEPS]
     double interval, latency
 
 cdef struct Nest:
@@ -76,10 +77,12 @@ cdef struct Nest:
     int64_t dim_full[DIMS]
     int64_t dim_rest[DIMS]
     double demand
+    int64_t level_at[LEVELS + 2]
+    int64_t level_steps[STEPS]
     const double *cycles
     const double *channel
     const double *instructions
-    int64_t stride_step, stride_kind
+    int64_t stride_step, stride_kind, row
 
 
 cdef inline double later(double a, double b) noexcept nogil:
@@ -167,19 +170,15 @@ cdef double dispatched(const Machine *m, const Nest *nest, State *s, int unit) n
     return s.clock
 
 
-cdef void place(const Machine *m, const Nest *nest, State *s, int step, int64_t row) noexcept nogil:
+cdef void place(const Machine *m, const Nest *nest, State *s, int step) noexcept nogil:
     """Start one step."""
     cdef int unit = <int> nest.unit[step], slot
-    cdef int64_t kind = 0, k, r, b, result = nest.result[step], count
-    cdef double start, end, ready = 0.0, work, channel, first, head
+    cdef int64_t r, b, result = nest.result[step], cost = s.cost[step], count
+    cdef double start, end, ready = 0.0, work = nest.cycles[cost], channel = nest.channel[cost], first, head
     cdef Queue *q = &s.queue[unit]
-    for k in range(nest.kinds_at[step], nest.kinds_at[step + 1]):
-        kind = kind * 2 + s.flags[nest.kind_dims[k]]
-    k = step * nest.stride_step + kind * nest.stride_kind + row
-    work, channel = nest.cycles[k], nest.channel[k]
-    count = <int64_t> later(1.0, nest.instructions[k])
     if work <= 0 and channel <= 0:
         return
+    count = <int64_t> later(1.0, nest.instructions[cost])
     first = dispatched(m, nest, s, unit)
     for r in range(nest.reads_at[step], nest.reads_at[step + 1]):
         b = nest.reads[r]
@@ -251,6 +250,22 @@ cdef void begin(const Nest *nest, State *s) noexcept nogil:
             s.written[b][i] = s.used[b][i] = 0.0
     for i in range(DIMS):
         s.flags[i] = 0
+    for i in range(nest.steps):
+        s.cost[i] = i * nest.stride_step + nest.row
+
+
+cdef void choose(const Nest *nest, State *s, int64_t dim, int rest) noexcept nogil:
+    """Take full pieces of a dimension, or its rest, from now on."""
+    cdef int step
+    cdef int64_t k, kind
+    if s.flags[dim] == rest:
+        return
+    s.flags[dim] = rest
+    for step in range(nest.steps):
+        kind = 0
+        for k in range(nest.kinds_at[step], nest.kinds_at[step + 1]):
+            kind = kind * 2 + s.flags[nest.kind_dims[k]]
+        s.cost[step] = step * nest.stride_step + kind * nest.stride_kind + nest.row
 
 
 cdef void shift(const Machine *m, const Nest *nest, State *s, double by) noexcept nogil:
@@ -304,31 +319,31 @@ cdef void enter(const Machine *m, const Nest *nest, State *s, int64_t level) noe
         s.queue[nest.unit[step]].free = later(s.queue[nest.unit[step]].free, used)
 
 
-cdef void body(const Machine *m, const Nest *nest, State *s, int64_t level, int64_t row, int64_t most) noexcept nogil:
+cdef void body(const Machine *m, const Nest *nest, State *s, int64_t level, int64_t most) noexcept nogil:
     """One trip of the loop at ``level``, or what is outside of all."""
     cdef int step
-    for step in range(nest.steps):
-        if nest.level[step] != level:
-            continue
+    cdef int64_t at
+    for at in range(nest.level_at[level + 1], nest.level_at[level + 2]):
+        step = <int> nest.level_steps[at]
         if nest.product[step] >= 0 and nest.pieces[nest.product[step]] > 1:
             continue  # a piece of a reduction, loaded beside its product
         if nest.pieces[step] > 1:
-            reduce(m, nest, s, step, row, most)
+            reduce(m, nest, s, step, most)
         else:
-            place(m, nest, s, step, row)
+            place(m, nest, s, step)
     if level < nest.depth:
-        loop(m, nest, s, level + 1, row, most)
+        loop(m, nest, s, level + 1, most)
 
 
-cdef void loop(const Machine *m, const Nest *nest, State *s, int64_t level, int64_t row, int64_t most) noexcept nogil:
+cdef void loop(const Machine *m, const Nest *nest, State *s, int64_t level, int64_t most) noexcept nogil:
     cdef int64_t trips = nest.trips[level], dim = nest.loop_dim[level], trip = 0
     cdef double before, ends[8]
     if nest.rest[level]:
         enter(m, nest, s, level)
-    s.flags[dim] = 0
+    choose(nest, s, dim, 0)
     before = now(m, nest, s)
     for trip in range(trips):
-        body(m, nest, s, level, row, most)
+        body(m, nest, s, level, most)
         turn(nest, s, level)
         ends[trip % 8] = now(m, nest, s)
         if level == nest.depth and trip == 0:
@@ -345,9 +360,9 @@ cdef void loop(const Machine *m, const Nest *nest, State *s, int64_t level, int6
         shift(m, nest, s, before * (trips - 1 - trip))
     if nest.rest[level]:
         settle(nest, s, level)
-        s.flags[dim] = 1
-        body(m, nest, s, level, row, most)
-        s.flags[dim] = 0
+        choose(nest, s, dim, 1)
+        body(m, nest, s, level, most)
+        choose(nest, s, dim, 0)
         settle(nest, s, level)
 
 
@@ -361,15 +376,14 @@ cdef bint settled(const double *ends, int64_t trip, bint thrice) noexcept nogil:
     return -0.002 * a <= a - b <= 0.002 * a and -0.002 * a <= b - c <= 0.002 * a
 
 
-cdef void reduce(const Machine *m, const Nest *nest, State *s, int product, int64_t row,
-                 int64_t most) noexcept nogil:
+cdef void reduce(const Machine *m, const Nest *nest, State *s, int product, int64_t most) noexcept nogil:
     """A product in pieces of its reduction, each with the loads that it needs."""
     cdef int64_t dim = nest.reduction[product], full = nest.dim_full[dim], trip = 0
     cdef int step
     cdef double ends[8], interval
-    s.flags[dim] = 0
+    choose(nest, s, dim, 0)
     for trip in range(full):
-        piece(m, nest, s, product, row)
+        piece(m, nest, s, product)
         for step in range(nest.steps):
             if nest.product[step] == product and nest.slots[nest.result[step]] == 2:
                 s.slot[nest.result[step]] ^= 1
@@ -381,9 +395,9 @@ cdef void reduce(const Machine *m, const Nest *nest, State *s, int product, int6
         shift(m, nest, s, interval * (full - 1 - trip))
     if nest.dim_rest[dim]:
         settle_pieces(nest, s, product)
-        s.flags[dim] = 1
-        piece(m, nest, s, product, row)
-        s.flags[dim] = 0
+        choose(nest, s, dim, 1)
+        piece(m, nest, s, product)
+        choose(nest, s, dim, 0)
         settle_pieces(nest, s, product)
 
 
@@ -398,12 +412,25 @@ cdef void settle_pieces(const Nest *nest, State *s, int product) noexcept nogil:
             s.used[b][0] = s.used[b][1] = later(s.used[b][0], s.used[b][1])
 
 
-cdef void piece(const Machine *m, const Nest *nest, State *s, int product, int64_t row) noexcept nogil:
+cdef void piece(const Machine *m, const Nest *nest, State *s, int product) noexcept nogil:
     cdef int step
     for step in range(nest.steps):
         if nest.product[step] == product:
-            place(m, nest, s, step, row)
-    place(m, nest, s, product, row)
+            place(m, nest, s, step)
+    place(m, nest, s, product)
+
+
+cdef void sort_by_level(Nest *nest) noexcept nogil:
+    """List the steps of each level, those outside of all loops first, in their order."""
+    cdef int64_t level, at = 0
+    cdef int step
+    for level in range(-1, LEVELS):
+        nest.level_at[level + 1] = at
+        for step in range(nest.steps):
+            if nest.level[step] == level:
+                nest.level_steps[at] = step
+                at += 1
+    nest.level_at[LEVELS + 1] = at
 
 
 def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int64_t[::1] reads_at,
@@ -447,8 +474,10 @@ def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int6
                 nest.loop_dim[i], nest.trips[i], nest.rest[i] = loop_dim[i, row], trips[i, row], rest[i, row]
             for i in range(dim_full.shape[0]):
                 nest.dim_full[i], nest.dim_rest[i] = dim_full[i, row], dim_rest[i, row]
+            sort_by_level(&nest)
+            nest.row = row
             begin(&nest, &s)
-            body(&m, &nest, &s, -1, row, 6)
+            body(&m, &nest, &s, -1, 6)
             while s.waiting:
                 commit(&m, &nest, &s)
             out[0, row], out[1, row], out[2, row] = now(&m, &nest, &s), s.interval, s.latency

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 
+from autotune.cost_model.scratchpad import pipeline
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.cost_model.scratchpad.pipeline import flow
+from autotune.cost_model.steps.tiling import Tiling
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
+from autotune.kernels.pipeline.layout import lay_out
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind
 from autotune.schedule.schedule import NestSchedule, Schedule
@@ -36,6 +42,49 @@ def test_the_estimate_is_near_the_emulator_on_drawn_schedules(cores: int, limit:
             errors.append(abs(estimate[row] / machine.time(program).cycles - 1))
     assert len(errors) > 80
     assert np.mean(errors) < limit
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_schedules_are_laid_out_together_as_each_by_itself(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit, whatever was laid out before; figures that say how many are cut to one."""
+    rng = np.random.default_rng(seed)
+    _, nests, _ = drawn(rng)
+    seen: list[list[Any]] = []
+
+    def recorded(spec: Any, *columns: Any) -> Any:
+        seen.append([spec, *columns])
+        return lay_out(spec, *columns)
+
+    monkeypatch.setattr(pipeline, "lay_out", recorded)
+    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 61, rng)
+    a = ScratchpadAnalysis(nests[0], table, SPEC)
+    together = np.stack([a.flow.cycles, a.flow.interval, a.flow.latency])
+    spec, *columns = seen[0]
+    for row in reversed(range(len(table))):
+        own = [*columns[:8], *(np.ascontiguousarray(x[..., row : row + 1]) for x in columns[8:])]
+        np.testing.assert_array_equal(lay_out(spec, *own)[:, 0], together[:, row])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_kinds_of_tiles_are_all_combinations_of_full_pieces_and_rests(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    _, nests, _ = drawn(rng)
+    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 40, rng)
+    tiling = Tiling(nests[0], table)
+    dims = frozenset(range(len(tiling.extent)))
+    tiles = tiling.tiles(dims)
+    for number, kind in enumerate(itertools.product((False, True), repeat=len(tiles.rested))):
+        is_rest = dict(zip(tiles.rested, kind, strict=True))
+        for row in range(len(table)):
+            count = 1
+            for d, extent in enumerate(tiling.extent):
+                full, rest = divmod(extent, int(tiling.size[d][row]))
+                count *= int(rest > 0) if is_rest.get(d) else full
+                size = max(rest, 1) if is_rest.get(d) else tiling.size[d][row]
+                assert np.broadcast_to(tiles.sizes[d], tiles.count.shape)[number, row] == size
+            assert tiles.count[number, row] == count
 
 
 def relu(extent: int) -> Group:

@@ -131,17 +131,19 @@ class Tiling:
     def _kinds(self, dims: frozenset[int]) -> Tiles:
         rested = sorted(d for d in dims if self.rested[d])
         kinds = _rest_or_full(len(rested))
-        count = np.ones((len(kinds), self.n), dtype=np.int64)
+        count = np.ones((1, self.n), dtype=np.int64)
         sizes: dict[int, Ints] = {}
         rest: dict[int, npt.NDArray[np.bool_]] = {}
         for d in dims:
             if d not in rested:
                 sizes[d] = self.size[d]
                 count *= self.full[d]
-                continue
-            rest[d] = kinds[:, rested.index(d)]
-            sizes[d] = np.where(rest[d], np.maximum(self.rest[d], 1), self.size[d])
-            count *= np.where(rest[d], self.rest[d] > 0, self.full[d])
+        for place, d in enumerate(rested):
+            rest[d] = kinds[:, place]
+            either = np.stack([self.size[d], np.maximum(self.rest[d], 1)])
+            sizes[d] = either[rest[d][:, 0].astype(np.intp)]
+            turns = np.stack([self.full[d], self.rest[d] > 0])
+            count = (count[:, None] * turns).reshape(-1, self.n)  # what came before changes slower
         return Tiles(sizes, rest, count)
 
     def tensor_rows(self, row_bytes: int) -> int:
