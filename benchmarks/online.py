@@ -50,6 +50,7 @@ TAIL = """
 Aims: regret under 2 % after 60 fresh measurements, at least 90 % of the oracle's saving, never below never learning. A drift is answered
 with 24 known candidates measured again, and 36 measurements of a search. In these scenarios the oracle's plan is
 nearly that of the undisturbed machine: tuned once is as good, and what learning wins it wins in its first 16 runs.
+A network runs its heuristic plan until then, and 16 of {runs} runs are 7 % of the share; two networks in turns pay that twice.
 A run here takes a fraction of a millisecond: *all cycles* counts measurements as if
 the accelerator itself made them between {runs} runs, and the last column says how many runs repay them.
 """
@@ -75,6 +76,7 @@ def row(scenario: Scenario, name: str, followed: Followed, paid: Costs) -> tuple
         name,
         str(followed.drifts),
         str(followed.refits),
+        str(followed.swaps_after(CHANGE)),
         str(followed.measured[-1]),
         f"{regrets[-1]:.2%} / {max(regrets[RUNS // 2 :]):.2%}",
         f"{1 - oracle / never:.1%}",
@@ -88,7 +90,7 @@ def row(scenario: Scenario, name: str, followed: Followed, paid: Costs) -> tuple
 
 
 COLUMNS = (
-    "scenario", "network", "drifts found", "models", "fresh measurements", "regret: end / worst of 2nd half", "oracle saves",
+    "scenario", "network", "drifts found", "models", "swaps after the change", "fresh measurements", "regret: end / worst of 2nd half", "oracle saves",
     "share of it", "tuned once", "worst run over never", "all cycles, learns", "always re-tunes",
     "runs that repay measuring",
 )  # fmt: skip
@@ -135,9 +137,14 @@ def page(
     drawn = "\n\n".join(f"![Cycles of each run](images/{name})" for name in pictures)
     cpu = f"""## This CPU
 
-{platform.processor() or platform.machine()}, all cores. Three phases of {seconds:g} s each; in the second, another process copies
-memory without end. Processes without and with learning take turns. In *alone* the session that learns is new: it tries other
-plans on one of eight requests and compiles them beside the requests. What the last one told:
+{platform.processor() or platform.machine()}, all cores. Five phases of {seconds:g} s each. In *beside a neighbour* another process copies
+memory without end. *On slower cores* stands in for a clock that drops, as a program cannot set the clock of this CPU: one
+process a core computes without end, touches no memory and takes about half of the core's time. Bandwidth stays as it was, as
+with a slower clock; but the share comes in slices of the scheduler, so the tail is longer than a slower clock would make it.
+
+Processes without and with learning take turns; compare them within a phase, as other work on the machine moves both.
+In *alone* the session that learns is new: it tries other plans on one of eight requests and compiles them beside the requests. The last columns count what learning did, over all turns.
+What the last one told:
 
 {told(turns)}
 

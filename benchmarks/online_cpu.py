@@ -1,21 +1,24 @@
-"""This CPU with and without learning: two callers, and a neighbour that takes memory bandwidth for a while.
+"""This CPU with and without learning: two callers, a neighbour that takes memory bandwidth, then slower cores.
 
     python -m benchmarks.online_cpu [--network light_squeezenet] [--seconds 9] [--turns 2] [--json FILE]
 
-Each turn is a process of its own, once without and once with ``online=True``: a third of the time alone, a third beside a
-process that copies memory, a third alone again. Prints a JSON object with latencies by phase.
+Each turn is a process of its own, once without and once with ``online=True``. It has five phases of equal length: alone,
+beside a process that copies memory, alone again, on slower cores, alone at last. A program cannot set the clock of this CPU,
+so a stand-in slows the cores: one process a core that computes without end and touches no memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,21 +29,34 @@ from autotune.runtime.session.session import Session
 from autotune.store.store import Store
 from benchmarks.table import Table
 
-PHASES = ("alone", "beside a neighbour", "alone again")
+PHASES = ("alone", "beside a neighbour", "alone again", "on slower cores", "alone at last")
 _HOG = "import numpy as np\na, b = np.ones(1 << 24), np.empty(1 << 24)\nwhile True: np.copyto(b, a)"
+_SPIN = "while True: pass"
+_DISTURBERS = {1: (_HOG,), 3: (_SPIN,) * (os.cpu_count() or 1)}
+"""Place of a phase to the Python processes that run beside it."""
+COUNTED = {
+    "drifts": ("drift",),
+    "models": ("retrained",),
+    "trials": ("proposed",),
+    "swaps": ("swapped",),
+    "failures": ("failed", "restarted"),
+}
+"""Column to the kinds of events that it counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One process: if it learned, milliseconds of requests by phase, and events as (second, text)."""
+    """One process: if it learned, milliseconds of requests by phase, events as (second, text), and by phase how many
+    events each column of ``COUNTED`` has."""
 
     is_online: bool
     milliseconds: tuple[tuple[float, ...], ...]
     events: tuple[tuple[float, str], ...]
+    counts: tuple[tuple[int, ...], ...]
 
 
 def serve(network: str, seconds: float, is_online: bool, callers: int) -> dict[str, Any]:
-    """Run ``callers`` threads for three phases; return their latencies and what learning told."""
+    """Run ``callers`` threads for all phases; return their latencies and what learning told."""
     taken: list[list[tuple[float, float]]] = [[] for _ in range(callers)]
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -51,22 +67,40 @@ def serve(network: str, seconds: float, is_online: bool, callers: int) -> dict[s
         for _ in range(5):
             session.run(feeds)
         begin, wall = time.monotonic(), time.time()
-        end = begin + 3 * seconds
+        end = begin + len(PHASES) * seconds
         threads = [threading.Thread(target=_call, args=(session, feeds, end, one)) for one in taken]
         for thread in threads:
             thread.start()
-        time.sleep(seconds)
-        hog = subprocess.Popen([sys.executable, "-c", _HOG])
-        time.sleep(seconds)
-        hog.kill()
-        hog.wait()
+        for phase in range(len(PHASES)):
+            with _beside(_DISTURBERS.get(phase, ())):
+                time.sleep(max(0.0, begin + (phase + 1) * seconds - time.monotonic()))
         for thread in threads:
             thread.join()
         events = [(e.at_seconds - wall, f"{e.kind.value}: {e.text}") for e in session.events]
-    phases: list[list[float]] = [[], [], []]
+    phases: list[list[float]] = [[] for _ in PHASES]
     for ended, took in (pair for one in taken for pair in one):
-        phases[min(2, int((ended - begin) / seconds))].append(1e3 * took)
-    return {"is_online": is_online, "milliseconds": phases, "events": events}
+        phases[_phase(ended - begin, seconds)].append(1e3 * took)
+    counts = [[0] * len(COUNTED) for _ in PHASES]
+    for at, text in events:
+        for place, kinds in enumerate(COUNTED.values()):
+            counts[_phase(at, seconds)][place] += text.split(":")[0] in kinds
+    return {"is_online": is_online, "milliseconds": phases, "events": events, "counts": counts}
+
+
+def _phase(at: float, seconds: float) -> int:
+    return max(0, min(len(PHASES) - 1, int(at / seconds)))
+
+
+@contextmanager
+def _beside(programs: Sequence[str]) -> Iterator[None]:
+    """Run Python programs beside the block, and end them after it."""
+    started = [subprocess.Popen([sys.executable, "-c", one]) for one in programs]
+    try:
+        yield
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
 
 
 def _call(session: Session, feeds: Any, end: float, taken: list[tuple[float, float]]) -> None:
@@ -87,7 +121,7 @@ def measure(network: str, seconds: float, turns: int, callers: int = 2) -> list[
         found = json.loads(done.stdout)
         phases = tuple(tuple(one) for one in found["milliseconds"])
         events = tuple((at, text) for at, text in found["events"])
-        made.append(Turn(found["is_online"], phases, events))
+        made.append(Turn(found["is_online"], phases, events, tuple(map(tuple, found["counts"]))))
     return made
 
 
@@ -95,8 +129,13 @@ def kept(path: Path) -> list[Turn]:
     """Turns that an earlier call kept in a file."""
     rows = json.loads(path.read_text())
     return [
-        Turn(is_online, tuple(map(tuple, phases)), tuple((at, text) for at, text in events))
-        for is_online, phases, events in rows
+        Turn(
+            is_online,
+            tuple(map(tuple, phases)),
+            tuple((at, text) for at, text in events),
+            tuple(map(tuple, counts)),
+        )
+        for is_online, phases, events, counts in rows
     ]
 
 
@@ -108,8 +147,11 @@ def table(network: str, turns: Sequence[Turn]) -> Table:
             ours = [t.milliseconds[phase] for t in turns if t.is_online is is_online]
             every = np.concatenate([np.asarray(one) for one in ours])
             cells = [f"{np.quantile(every, q):.2f}" for q in (0.5, 0.99, 0.999, 1.0)]
-            rows.append((name, "learning" if is_online else "not", f"{len(every):,}", *cells))
-    columns = ("phase", "session", "requests", "p50 ms", "p99", "p99.9", "longest")
+            counted = [t.counts[phase] for t in turns if t.is_online is is_online]
+            sums = [str(sum(one)) for one in zip(*counted, strict=True)]
+            label = "learning" if is_online else "not"
+            rows.append((name, label, f"{len(every):,}", *cells, *sums))
+    columns = ("phase", "session", "requests", "p50 ms", "p99", "p99.9", "longest", *COUNTED)
     return Table(
         f"**{network} on this CPU**, two callers, {len(turns) // 2} turns each",
         columns,
@@ -137,7 +179,7 @@ def main() -> None:
     for turn in turns:
         print(*(f"{at:7.1f} s  {text}" for at, text in turn.events), sep="\n")
     if wanted.json is not None:
-        rows = [[t.is_online, t.milliseconds, t.events] for t in turns]
+        rows = [[t.is_online, t.milliseconds, t.events, t.counts] for t in turns]
         wanted.json.write_text(json.dumps(rows))
 
 

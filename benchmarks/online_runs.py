@@ -78,6 +78,16 @@ class Followed:
         """Models that were fitted and adopted."""
         return sum(event.kind is EventKind.RETRAINED for event in self.events)
 
+    def swaps_after(self, run: int) -> int:
+        """Plans that replaced the one that ran, from a run of the scenario on."""
+        last: dict[str, ProgramTable] = {}
+        swaps = 0
+        for place, table in enumerate(self.tables):
+            before = last.get(table.graph.name, table)
+            swaps += place >= run and before is not table
+            last[table.graph.name] = table
+        return swaps
+
     @property
     def drifts(self) -> int:
         """Drifts that were found."""

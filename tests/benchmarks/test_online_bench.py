@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from autotune.targets.physical import Drift
-from benchmarks.online_cpu import Turn, kept, table
+from benchmarks.online_cpu import COUNTED, PHASES, Turn, kept, table
 from benchmarks.online_pictures import LINES, runs_picture
 from benchmarks.online_runs import Costs
 from benchmarks.online_scenarios import CHANGE, RUNS, SCENARIOS
@@ -34,11 +34,16 @@ def test_machines_change_where_scenarios_say_and_end_in_a_known_condition() -> N
 
 
 def test_kept_turns_give_the_same_table(tmp_path: Path) -> None:
-    turns = [Turn(online, ((1.0, 2.0), (3.0,), (4.0,)), ((0.5, "x"),)) for online in (False, True)]
+    phases = ((1.0, 2.0), *((float(place),) for place in range(3, len(PHASES) + 2)))
+    counts = tuple((place, *[0] * (len(COUNTED) - 1)) for place in range(len(PHASES)))
+    turns = [Turn(online, phases, ((0.5, "x"),), counts) for online in (False, True)]
     path = tmp_path / "turns.json"
-    path.write_text(json.dumps([[t.is_online, t.milliseconds, t.events] for t in turns]))
+    path.write_text(json.dumps([[t.is_online, t.milliseconds, t.events, t.counts] for t in turns]))
     assert kept(path) == turns
     assert table("mlp", kept(path)) == table("mlp", turns)
+    assert [row[7] for row in table("mlp", turns).rows[1::2]] == [
+        str(n) for n in range(len(PHASES))
+    ]
 
 
 def test_a_picture_has_a_line_for_every_policy() -> None:
