@@ -139,7 +139,7 @@ def page(
 
 {platform.processor() or platform.machine()}, all cores. Five phases of {seconds:g} s each. In *beside a neighbour* another process copies
 memory without end. *On slower cores* stands in for a clock that drops, as a program cannot set the clock of this CPU: one
-process a core computes without end, touches no memory and takes about half of the core's time. Bandwidth stays as it was, as
+process a core computes without end, touches no memory and takes up to half of the core's time. Bandwidth stays as it was, as
 with a slower clock; but the share comes in slices of the scheduler, so the tail is longer than a slower clock would make it.
 
 Processes without and with learning take turns; compare them within a phase, as other work on the machine moves both.
