@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from autotune.errors import InputError
-from autotune.quantisation.kept_losses import KeptLosses
 from autotune.quantisation.loss import Loss, Outputs, loss_of
-from autotune.quantisation.observation import opened_model, serialised
+from autotune.quantisation.observation import opened_model
 from autotune.quantisation.samples import Run, Samples
 from autotune.quantisation.switched import SwitchedNetwork
 from autotune.runtime.session.session import Session
@@ -60,7 +58,6 @@ class PrecisionSearch:
     """Measures choices of products on a session of a switched network.
 
     Sensitivity ranks products by calibration runs; held-out runs say only how far down the ranking to go.
-    Losses are kept on disk: a search that was killed goes on where it stopped.
     """
 
     def __init__(
@@ -78,8 +75,6 @@ class PrecisionSearch:
         self._wanted = self._outputs((), self._calibration)
         self._wanted_held_out = self._outputs((), self._held_out)
         self._losses: dict[frozenset[str], float] = {}
-        kinds = (self._calibration, self._held_out)
-        self._kept = KeptLosses(serialised(switched.model), kinds)
 
     def sensitivities(self, names: Sequence[str], progress: Progress) -> tuple[Sensitivity, ...]:
         """Return each product's, the most harmful first.
@@ -90,7 +85,8 @@ class PrecisionSearch:
         found = []
         for number, name in enumerate(names):
             progress("sensitivity", number, len(names))
-            loss = self._kept.loss("alone", measure, (name,), partial(self._alone, name, measure))
+            outputs = self._outputs((name,), self._calibration)
+            loss = loss_of(self._wanted, outputs, measure)
             loss = loss**0.5 if measure is Loss.COSINE else loss  # it is a square already
             found.append(Sensitivity(name, loss, self._gains[name]))
         progress("sensitivity", len(names), len(names))
@@ -100,8 +96,13 @@ class PrecisionSearch:
         """Return the greater loss of calibration and held-out runs with these products quantised."""
         key = frozenset(names)
         if key not in self._losses:
-            measured = partial(self._greater, key)
-            self._losses[key] = self._kept.loss("greater", self._measure, key, measured)
+            self._losses[key] = max(
+                loss_of(wanted, self._outputs(key, runs), self._measure)
+                for wanted, runs in (
+                    (self._wanted, self._calibration),
+                    (self._wanted_held_out, self._held_out),
+                )
+            )
         return self._losses[key]
 
     def choice(self, names: Collection[str]) -> Choice:
@@ -115,18 +116,6 @@ class PrecisionSearch:
         count = len(ranked)
         places = sorted({round(i * count / (FRONT_POINTS - 1)) for i in range(FRONT_POINTS)})
         return unbeaten([self.choice([one.name for one in ranked[i:]]) for i in places])
-
-    def _alone(self, name: str, measure: Loss) -> float:
-        return loss_of(self._wanted, self._outputs((name,), self._calibration), measure)
-
-    def _greater(self, names: Collection[str]) -> float:
-        return max(
-            loss_of(wanted, self._outputs(names, runs), self._measure)
-            for wanted, runs in (
-                (self._wanted, self._calibration),
-                (self._wanted_held_out, self._held_out),
-            )
-        )
 
     def _outputs(self, names: Collection[str], runs: Sequence[Run]) -> list[Outputs]:
         return self._switched.outputs(self._session, names, runs)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from itertools import combinations
 from pathlib import Path
 
@@ -15,17 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import InputError
-from autotune.quantisation.loss import Loss, Outputs, loss_of
+from autotune.quantisation.loss import Loss, loss_of
 from autotune.quantisation.observation import opened_model, run_all
 from autotune.quantisation.precision import Choice, Sensitivity, unbeaten, within_limit
 from autotune.quantisation.qdq import write_qdq
 from autotune.quantisation.quantiser import Quantiser
 from autotune.quantisation.quantize import quantize
-from autotune.quantisation.samples import Run, Samples
-from autotune.quantisation.switched import SwitchedNetwork, with_switches
+from autotune.quantisation.samples import Samples
+from autotune.quantisation.switched import with_switches
 from autotune.quantisation.work import multiplications
 from autotune.runtime.session.opening import open_network
-from autotune.runtime.session.session import Session
 from autotune.tuner.progress import silent
 from tests.datasets.small_networks import feeds
 from tests.networks.test_quantised import peer
@@ -186,54 +182,3 @@ def test_a_target_that_multiplies_bytes_predicts_what_int8_saves(tmp_path: Path)
     assert result.gain_unit == "predicted seconds saved on edge"
     seconds = [one.seconds or 0.0 for one in result.front]
     assert 0 < seconds[0] < seconds[-1], "int8 is faster than float32 there"
-
-
-KILLED = """
-import os, signal, sys
-from autotune.quantisation.quantize import quantize
-
-def progress(phase, done, total, *rest):
-    if (phase, done) == ("sensitivity", int(sys.argv[4])):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-quantize(*sys.argv[1:4], max_loss=0.03, progress=progress)
-"""
-
-
-def test_a_killed_search_goes_on_and_writes_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measured: list[frozenset[str]] = []
-    outputs = SwitchedNetwork.outputs
-
-    def counted(
-        self: SwitchedNetwork, session: Session, chosen: Collection[str], runs: Sequence[Run]
-    ) -> list[Outputs]:
-        measured.append(frozenset(chosen))
-        return outputs(self, session, chosen, runs)
-
-    monkeypatch.setattr(SwitchedNetwork, "outputs", counted)
-    path, data = saved("resnext50", tmp_path)
-    files = [tmp_path / f"{name}.onnx" for name in ("whole", "resumed", "other")]
-
-    def searched(file: Path, home: str, limit: float = 0.03) -> list[frozenset[str]]:
-        measured.clear()
-        monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / home))
-        quantize(path, data, file, max_loss=limit)
-        return [one for one in measured if one]
-
-    whole = searched(files[0], "first")
-    monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "second"))
-    command = [sys.executable, "-c", KILLED, *map(str, (path, data, files[1])), "2"]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert not files[1].exists()
-    resumed = searched(files[1], "second")
-    assert len(resumed) == len(whole) - 2, "two products were measured before the kill"
-    assert files[1].read_bytes() == files[0].read_bytes()
-    assert searched(files[2], "second") == [], "all is known now"
-    for entry in (tmp_path / "second").rglob("losses/*"):
-        entry.write_bytes(entry.read_bytes()[:-1] + b"!")
-    assert searched(files[2], "second") == whole, "damaged losses are measured again"
-    arrays = dict(np.load(data))
-    np.savez(data, **{x: value * np.float32(1.5) for x, value in arrays.items()})
-    assert searched(files[2], "second"), "other inputs find none of them"
