@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from autotune.display import Displayed
+from autotune.runtime.profile import registry as registry_module
 from autotune.runtime.profile.durations import BOUNDS_SECONDS, NEWEST, DurationHistory
 from autotune.runtime.profile.graph_profile import PAST_GROUPS, PastGroups
 from autotune.runtime.profile.registry import Registry, registry
@@ -59,7 +60,10 @@ def test_graphs_of_one_run_are_counted_as_neighbours() -> None:
     assert history.durations().runs == 40
 
 
-def test_equal_groups_of_two_networks_are_one_row_with_both_names() -> None:
+def test_equal_groups_of_two_networks_are_one_row_with_both_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry_module, "_REGISTRY", Registry())
     other = case.network()
     object.__setattr__(other, "name", "twin")
     machine = case.InterpretedTarget()
