@@ -1,8 +1,9 @@
 """Exploration: which machine within a budget runs networks fast, with little energy, on little area.
 
 The way of the data: anchors → menus of networks → the model prices machines in bulk, proposed by Optuna →
-the emulator runs the model's plans on those near the front → a search on the best of them → what it found is
-carried to the others of the front → what the next doubling of each resource would buy.
+the emulator runs the model's plans on those near the front → searches on the best of them → what they found is
+carried to the others of the front → searches where plans are then farthest above their bounds → what the next
+doubling of each resource would buy.
 """
 
 from __future__ import annotations
@@ -10,9 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
-import numpy.typing as npt
 
 from autotune.arguments import integer_of, seconds_of
 from autotune.errors import InputError
@@ -32,6 +30,12 @@ from autotune.tuner.machines.front import non_dominated
 from autotune.tuner.machines.menu import Menu, menu_of, menu_of_plans
 from autotune.tuner.machines.proposals import proposed
 from autotune.tuner.machines.search_point import PointOptions, searched
+from autotune.tuner.machines.selection import (
+    farthest_above_bound,
+    front_of,
+    near_front,
+    spread_front,
+)
 from autotune.tuner.machines.space import DOUBLINGS, Design, Space, doubled
 from autotune.tuner.progress import Progress, silent
 
@@ -41,10 +45,10 @@ DEFAULT_CONFIRMED = 12
 """Machines that are searched at most."""
 COUNTED = 8
 """Machines whose plans by the model the emulator runs, for each that is searched."""
-TOLERANCE = 0.05
-"""Share by which predictions may err: machines so much dearer than the front are near it."""
 CARRIED = 0.15
-"""The same share for plans by the model, which a search may better by so much."""
+"""Share by which a search may better plans of the model: machines so much dearer than the front are near it."""
+LATE = 3
+"""One of so many searches waits until found plans are carried: the machine whose plans look worst then gets it."""
 EXPLORE_STAGES: Mapping[str, float] = {"menus": 0.2, "price": 0.3, "count": 0.15, "confirm": 0.35}
 """Phases of an exploration with their shares of its time."""
 
@@ -92,7 +96,7 @@ class Exploration:
                 f"{self.space.budget.watts:.3g} W runs all networks; raise the budget or add values"
             )
         priced_seconds = self.clock() - begin
-        confirmed = self._carried(self._searched(self._counted(priced)))
+        confirmed = self._searched(self._counted(priced))
         base = self._confirm(self.space.base_design)
         if base.costs is not None and self._may_choose(base.design):
             others = (one for one in confirmed if one.design.spec != base.design.spec)
@@ -156,11 +160,25 @@ class Exploration:
         return found
 
     def _searched(self, counted: Sequence[Explored]) -> list[Explored]:
-        """Search the machines of the counted front, spread over it; keep the others as they are counted."""
-        left = {one.design.spec.profile_id: one for one in counted}
-        chosen = spread_front(counted, self.options.confirmed)
-        for number, one in enumerate(chosen):
-            self.progress("confirm", number, len(chosen) + len(DOUBLINGS))
+        """Search machines of the counted front, and carry what searches found to those near it.
+
+        Most are spread over the front. The others are those whose plans are then farthest above
+        their lower bounds: a search has most to find there. Machines left over keep their best plans.
+        """
+        late = self.options.confirmed // LATE
+        early = spread_front(counted, self.options.confirmed - late)
+        machines = self._carried(self._search(counted, early))
+        for _ in range(late):
+            near = [machines[at] for at in _near(machines)]
+            machines = self._search(machines, farthest_above_bound(near, self.graphs))
+        return self._carried(machines) if late else machines
+
+    def _search(self, machines: Sequence[Explored], chosen: Sequence[Explored]) -> list[Explored]:
+        """Search the ``chosen`` of the machines; each keeps its faster plans."""
+        left = {one.design.spec.profile_id: one for one in machines}
+        for one in chosen:
+            seen = sum(other.searched for other in left.values())
+            self.progress("confirm", seen, self.options.confirmed + len(DOUBLINGS))
             made = self._confirm(one.design, one.predicted)
             if made.costs is not None:
                 left[one.design.spec.profile_id] = fastest_plans(made, one)
@@ -176,8 +194,7 @@ class Exploration:
             menu_of_plans(graph, [figures[at] for figures in plans], burst, seed)
             for at, graph in enumerate(self.graphs)
         ]
-        costs = [one.costs for one in confirmed if one.costs is not None]
-        near = set(non_dominated(costs, CARRIED))
+        near = _near(confirmed)
         return [
             one if one.searched or at not in near else self._with_plans(one, menus)
             for at, one in enumerate(confirmed)
@@ -219,49 +236,9 @@ class Exploration:
                 yield Doubling(key, made)
 
 
-def front_of(machines: Sequence[Explored]) -> list[Explored]:
-    """Return the machines that none of the others beats, fastest first."""
-    costs = [one.costs for one in machines]
-    known = [one for one in costs if one is not None]
-    assert len(known) == len(machines), "a machine has no costs"
-    return [machines[i] for i in sorted(non_dominated(known), key=lambda i: known[i][0])]
-
-
-def near_front(priced: Sequence[Priced], most: int) -> list[Priced]:
-    """Return at most ``most`` machines of the predicted front, spread over it; then those near it."""
-    costs = [one.costs for one in priced if one.costs is not None]
-    assert len(costs) == len(priced), "a machine has no costs"
-    first = list(non_dominated(costs))
-    near = [i for i in non_dominated(costs, TOLERANCE) if i not in set(first)]
-    logs = np.log(costs)
-    return [
-        priced[i] for i in (*_spread(logs, first, [], most), *_spread(logs, near, first, most))
-    ][:most]
-
-
-def spread_front(counted: Sequence[Explored], most: int) -> list[Explored]:
-    """Return at most ``most`` machines of the counted front, spread over it."""
-    front = front_of(counted)
-    if not front:
-        return []
-    logs = np.log([one.costs for one in front if one.costs is not None])
-    return [front[i] for i in _spread(logs, list(range(len(front))), [], most)]
-
-
-def _spread(
-    logs: npt.NDArray[np.float64], candidates: list[int], taken: Sequence[int], most: int
-) -> list[int]:
-    """Return ``most`` of the candidates, each the farthest from those before it; the fastest begins."""
-    chosen: list[int] = []
-    left = sorted(candidates, key=lambda i: float(logs[i, 0]))
-    while left and len(chosen) < most:
-        others = [*taken, *chosen]
-        far = left[0]
-        if others:
-            far = max(left, key=lambda i: float(np.abs(logs[others] - logs[i]).max(axis=1).min()))
-        left.remove(far)
-        chosen.append(far)
-    return chosen
+def _near(machines: Sequence[Explored]) -> set[int]:
+    """Return the positions of machines that a search may bring to the front."""
+    return set(non_dominated([one.costs for one in machines if one.costs is not None], CARRIED))
 
 
 def price(design: Design, menus: Sequence[Menu]) -> Priced:
