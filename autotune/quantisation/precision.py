@@ -1,13 +1,18 @@
-"""Which products stay in float32: those that harm most for what they gain, until the loss is within its limit."""
+"""Which products become narrow, and how narrow: those stay wider that harm most for what they gain, until the loss is
+within its limit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 from autotune.errors import InputError
+from autotune.quantisation.findings import Findings
+from autotune.quantisation.grid import NarrowFormat
 from autotune.quantisation.loss import Loss, Outputs, loss_of
 from autotune.quantisation.observation import opened_model
+from autotune.quantisation.qdq import Formats
 from autotune.quantisation.samples import Run, Samples
 from autotune.quantisation.switched import SwitchedNetwork
 from autotune.runtime.session.session import Session
@@ -18,39 +23,52 @@ SENSITIVITY_RUNS = 8
 FRONT_POINTS = 9
 """Choices of a front at most, besides the one that is kept."""
 REPRIEVES = 12
-"""Products at most that are tried in int8 again, once the others are chosen."""
+"""Steps at most that are tried again, once the others are chosen."""
+Gains = Mapping[tuple[str, NarrowFormat], float]
+"""What each format gains at each product, in one unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Loss of a network in which one product alone is quantised, and what int8 gains there."""
+    """Loss of a network in which one product alone is narrow, and what its format gains there."""
 
     name: str
+    format: NarrowFormat
     loss: float
     gain: float
 
-    @property
-    def harm(self) -> float:
-        """Squared loss by gain: squares of losses add up where rounding errors are independent."""
-        return self.loss**2 / self.gain if self.gain > 0 else float("inf")
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One product becomes narrower: from the format ``before`` (None: float32) to ``format``.
+
+    ``harm`` is the squared loss that it adds by the gain that it adds: squares of losses add up where rounding errors
+    are independent.
+    """
+
+    name: str
+    before: NarrowFormat | None
+    format: NarrowFormat
+    harm: float
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Names of the quantised products, their share of what all could gain, and the greater loss of calibration and
-    held-out runs."""
+    """Formats of the products that are narrow, their share of what all could gain, and the greater loss of calibration
+    and held-out runs."""
 
-    names: tuple[str, ...]
+    formats: Formats
     gain: float
     loss: float
 
 
 @dataclass(frozen=True, slots=True)
 class PrecisionResult:
-    """Sensitivities, the most harmful first; the choice that is kept; choices from all products to none."""
+    """Sensitivities; choices within the limit, each with its steps, the most harmful first; and choices from all
+    products to none. The first choice is among all formats; the others are of one format each."""
 
-    ranked: tuple[Sensitivity, ...]
-    kept: Choice
+    sensitivities: tuple[Sensitivity, ...]
+    within: tuple[tuple[Choice, tuple[Step, ...]], ...]
     front: tuple[Choice, ...]
 
 
@@ -66,59 +84,116 @@ class PrecisionSearch:
         session: Session,
         samples: Samples,
         measure: Loss,
-        gains: Mapping[str, float],
+        gains: Gains,
+        findings: Findings,
     ) -> None:
         self._switched, self._session, self._measure = switched, session, measure
-        self._gains = gains
+        self._gains, self._findings = gains, findings
         self._calibration = samples.calibration[:SENSITIVITY_RUNS]
         self._held_out = samples.held_out
-        self._wanted = self._outputs((), self._calibration)
-        self._wanted_held_out = self._outputs((), self._held_out)
-        self._losses: dict[frozenset[str], float] = {}
+        self._losses: dict[frozenset[tuple[str, NarrowFormat]], float] = {}
 
-    def sensitivities(self, names: Sequence[str], progress: Progress) -> tuple[Sensitivity, ...]:
-        """Return each product's, the most harmful first.
+    @cached_property
+    def _wanted(self) -> list[Outputs]:
+        return self._outputs({}, self._calibration)
+
+    @cached_property
+    def _wanted_held_out(self) -> list[Outputs]:
+        return self._outputs({}, self._held_out)
+
+    def sensitivities(self, progress: Progress) -> tuple[Sensitivity, ...]:
+        """Return that of each product in each format.
 
         Agreement of the largest element is too coarse for one product: its ranking is by relative error.
         """
         measure = Loss.RELATIVE if self._measure is Loss.TOP1 else self._measure
         found = []
-        for number, name in enumerate(names):
-            progress("sensitivity", number, len(names))
-            outputs = self._outputs((name,), self._calibration)
-            loss = loss_of(self._wanted, outputs, measure)
+        for number, ((name, format), gain) in enumerate(self._gains.items()):
+            progress("sensitivity", number, len(self._gains))
+            one = {name: format}
+            alone = partial(self._alone, one, measure)
+            loss = self._findings.get(f"alone {measure} {_text(one)}", alone)
             loss = loss**0.5 if measure is Loss.COSINE else loss  # it is a square already
-            found.append(Sensitivity(name, loss, self._gains[name]))
-        progress("sensitivity", len(names), len(names))
-        return tuple(sorted(found, key=lambda one: one.harm, reverse=True))
+            found.append(Sensitivity(name, format, loss, gain))
+        progress("sensitivity", len(self._gains), len(self._gains))
+        return tuple(found)
 
-    def loss(self, names: Collection[str]) -> float:
-        """Return the greater loss of calibration and held-out runs with these products quantised."""
-        key = frozenset(names)
+    def _alone(self, formats: Formats, measure: Loss) -> float:
+        return loss_of(self._wanted, self._outputs(formats, self._calibration), measure)
+
+    def loss(self, formats: Formats) -> float:
+        """Return the greater loss of calibration and held-out runs with these products narrow."""
+        key = frozenset(formats.items())
         if key not in self._losses:
-            self._losses[key] = max(
-                loss_of(wanted, self._outputs(key, runs), self._measure)
-                for wanted, runs in (
-                    (self._wanted, self._calibration),
-                    (self._wanted_held_out, self._held_out),
-                )
-            )
+            name = f"loss {self._measure} {_text(formats)}"
+            self._losses[key] = self._findings.get(name, lambda: self._measured(formats))
         return self._losses[key]
 
-    def choice(self, names: Collection[str]) -> Choice:
-        """Return a choice with its share of the gain and its loss."""
-        total = sum(self._gains.values())
-        gain = sum(self._gains[x] for x in names)
-        return Choice(tuple(names), gain / total if total else 0.0, self.loss(names))
+    def _measured(self, formats: Formats) -> float:
+        return max(
+            loss_of(wanted, self._outputs(formats, runs), self._measure)
+            for wanted, runs in (
+                (self._wanted, self._calibration),
+                (self._wanted_held_out, self._held_out),
+            )
+        )
 
-    def front(self, ranked: Sequence[Sensitivity]) -> tuple[Choice, ...]:
+    def choice(self, formats: Formats) -> Choice:
+        """Return a choice with its share of the gain and its loss."""
+        return Choice(formats, share_of(formats, self._gains), self.loss(formats))
+
+    def front(self, ranked: Sequence[Step]) -> tuple[Choice, ...]:
         """Return choices between all products and none, of which none beats another in gain and loss."""
         count = len(ranked)
         places = sorted({round(i * count / (FRONT_POINTS - 1)) for i in range(FRONT_POINTS)})
-        return unbeaten([self.choice([one.name for one in ranked[i:]]) for i in places])
+        return unbeaten([self.choice(formats_of(ranked[i:])) for i in places])
 
-    def _outputs(self, names: Collection[str], runs: Sequence[Run]) -> list[Outputs]:
-        return self._switched.outputs(self._session, names, runs)
+    def _outputs(self, formats: Formats, runs: Sequence[Run]) -> list[Outputs]:
+        return self._switched.outputs(self._session, formats, runs)
+
+
+def share_of(formats: Formats, gains: Gains) -> float:
+    """Return the share of what the best format of every product gains."""
+    most: dict[str, float] = {}
+    for (name, _), gain in gains.items():
+        most[name] = max(most.get(name, 0.0), gain)
+    total = sum(most.values())
+    return sum(gains[one] for one in formats.items()) / total if total else 0.0
+
+
+def steps_of(sensitivities: Sequence[Sensitivity]) -> tuple[Step, ...]:
+    """Return how products become narrower, the most harmful step first.
+
+    A product goes along the lower convex hull of its formats' squared losses over their gains, so its steps come in
+    order: a format above the line between two others is skipped.
+    """
+    by_product: dict[str, list[Sensitivity]] = {}
+    for one in sensitivities:
+        by_product.setdefault(one.name, []).append(one)
+    steps = [step for left in by_product.values() for step in reversed(_hull(left))]
+    return tuple(sorted(steps, key=lambda step: step.harm, reverse=True))
+
+
+def _hull(formats: Sequence[Sensitivity]) -> list[Step]:
+    steps: list[Step] = []
+    before, gain, square = None, 0.0, 0.0
+    left = [one for one in formats if one.gain > 0.0]
+    if not left:
+        least = min(formats, key=lambda one: one.loss)
+        return [Step(least.name, None, least.format, float("inf"))]
+    while left:
+        harms = [(one.loss**2 - square) / (one.gain - gain) for one in left]
+        at = min(range(len(left)), key=lambda i: (harms[i], -left[i].gain))
+        chosen = left[at]
+        steps.append(Step(chosen.name, before, chosen.format, harms[at]))
+        before, gain, square = chosen.format, chosen.gain, chosen.loss**2
+        left = [one for one in left if one.gain > gain]
+    return steps
+
+
+def formats_of(steps: Sequence[Step]) -> dict[str, NarrowFormat]:
+    """Return the formats after these steps, the most harmful first."""
+    return {step.name: step.format for step in reversed(steps)}
 
 
 def unbeaten(choices: Sequence[Choice]) -> tuple[Choice, ...]:
@@ -131,26 +206,26 @@ def unbeaten(choices: Sequence[Choice]) -> tuple[Choice, ...]:
 
 
 def within_limit(
-    ranked: Sequence[Sensitivity], limit: float, loss: Callable[[Collection[str]], float]
-) -> tuple[str, ...]:
-    """Return the products to quantise: all but the most harmful, such that the loss is within the limit.
+    ranked: Sequence[Step], limit: float, loss: Callable[[Formats], float]
+) -> tuple[Step, ...]:
+    """Return the steps to take: all but the most harmful, such that the loss is within the limit.
 
     The shortest prefix of the ranking to leave out is found by bisection, as if losses fell along it; then
-    single products of it come back, the least harmful first. Empty if no product fits.
+    single steps of it come back, the least harmful first. Empty if no step fits.
     """
     low, high = 0, len(ranked)
-    names = [one.name for one in ranked]
     while low < high:
         middle = (low + high) // 2
-        if loss(names[middle:]) <= limit:
+        if loss(formats_of(ranked[middle:])) <= limit:
             high = middle
         else:
             low = middle + 1
-    chosen = names[high:]
-    for one in list(reversed(ranked[:high]))[:REPRIEVES]:
-        if loss([*chosen, one.name]) <= limit:
-            chosen.append(one.name)
-    return tuple(x for x in names if x in chosen)
+    chosen = list(ranked[high:])
+    for step in list(reversed(ranked[:high]))[:REPRIEVES]:
+        if formats_of(chosen).get(step.name) is step.before:
+            more = [one for one in ranked if one in chosen or one is step]
+            chosen = more if loss(formats_of(more)) <= limit else chosen
+    return tuple(chosen)
 
 
 def search_precision(
@@ -158,22 +233,33 @@ def search_precision(
     samples: Samples,
     measure: Loss,
     limit: float,
-    gains: Mapping[str, float],
+    gains: Gains,
     dims: Mapping[str, int],
+    findings: Findings,
     progress: Progress,
 ) -> PrecisionResult:
-    """Return the products to quantise within a limit, by rising harm, and the front around them.
+    """Return the formats of products within a limit, by rising harm, and the front around them.
 
     Raises ``InputError`` if no product alone is within the limit.
     """
     with opened_model(switched.model, dims) as session:
-        search = PrecisionSearch(switched, session, samples, measure, gains)
-        ranked = search.sensitivities(tuple(gains), progress)
-        chosen = within_limit(ranked, limit, search.loss)
-        if not chosen:
-            least = min(search.loss((one.name,)) for one in ranked)
+        search = PrecisionSearch(switched, session, samples, measure, gains, findings)
+        found = search.sensitivities(progress)
+        ranked = steps_of(found)
+        formats = tuple(dict.fromkeys(one.format for one in found))
+        rankings = [ranked]
+        if len(formats) > 1:
+            rankings += [steps_of([one for one in found if one.format is f]) for f in formats]
+        chosen = [within_limit(steps, limit, search.loss) for steps in rankings]
+        if not any(chosen):
+            least = min(search.loss({one.name: one.format}) for one in found)
             raise InputError(
                 f"no product alone is within a {measure} loss of {limit:.3%}: the least harmful one costs {least:.3%}; "
                 "raise --max-loss, or keep the network in float32"
             )
-        return PrecisionResult(ranked, search.choice(chosen), search.front(ranked))
+        within = tuple((search.choice(formats_of(steps)), steps) for steps in chosen if steps)
+        return PrecisionResult(found, within, search.front(ranked))
+
+
+def _text(formats: Formats) -> str:
+    return " ".join(f"{name}:{format}" for name, format in sorted(formats.items()))

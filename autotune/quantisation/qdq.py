@@ -3,7 +3,7 @@ QuantizeLinear and DequantizeLinear, which other runtimes fuse, every bf16 tenso
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -26,50 +26,60 @@ from autotune.quantisation.products import Network, Product
 from autotune.quantisation.source import drop_unread_weights
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
+Formats = Mapping[str, NarrowFormat]
+"""Formats of products by name; those that are missing stay in float32."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """How numbers become narrow. All but ``format`` and ``is_weights_only`` is about int8."""
+    """How numbers become narrow, and in which ``formats``. Other settings than ``is_weights_only`` are about int8."""
 
     method: Method = Method.MSE
     activations: Activations = Activations.INT8
     is_per_channel: bool = True
     percentile: float = 99.99
     is_weights_only: bool = False
-    format: NarrowFormat = NarrowFormat.INT8
+    formats: tuple[NarrowFormat, ...] = (NarrowFormat.INT8,)
 
     @property
     def has_grids(self) -> bool:
         """True where activations have scales, which runs decide."""
-        return self.format is NarrowFormat.INT8 and not self.is_weights_only
+        return NarrowFormat.INT8 in self.formats and not self.is_weights_only
+
+    @property
+    def name(self) -> str:
+        """The formats as users name them: ``int8``, ``bf16`` or ``int8,bf16``."""
+        return ",".join(self.formats)
 
     @property
     def stored_activations(self) -> str:
-        """Name of the type that activations are rounded to."""
+        """Names of the types that activations are rounded to."""
         if self.is_weights_only:
             return "float32"
-        return self.activations.value if self.has_grids else self.format.value
+        is_bytes = NarrowFormat.INT8
+        return ",".join(self.activations if f is is_bytes else f for f in self.formats)
 
     def axis(self, axis: int | None) -> int | None:
         """Return the axis of a weight's scales."""
         return axis if self.is_per_channel else None
 
 
-def narrow_tensors(network: Network, chosen: Collection[str], scheme: Scheme) -> tuple[str, ...]:
-    """Return the tensors of a run that are quantised when the products named ``chosen`` are."""
-    if scheme.is_weights_only:
-        return ()
-    tensors = (x for p in network.products if p.name in chosen for x in p.tensors)
-    return tuple(dict.fromkeys(tensors))
+def narrow_tensors(network: Network, chosen: Formats, scheme: Scheme) -> dict[str, NarrowFormat]:
+    """Return the tensors of a run that are stored narrow when products are, each in the narrowest format of its
+    products."""
+    found: dict[str, NarrowFormat] = {}
+    for product in network.products:
+        if product.name in chosen and not scheme.is_weights_only:
+            for tensor in product.tensors:
+                if found.get(tensor) is not NarrowFormat.INT8:
+                    found[tensor] = chosen[product.name]
+    return found
 
 
 def product_scales(
     network: Network, product: Product, grids: Mapping[str, Grid], scheme: Scheme
 ) -> dict[str, AnyArray]:
-    """Return the scales of a product's weights, none for bf16; large enough for its bias to fit int32."""
-    if scheme.format is NarrowFormat.BF16:
-        return {}
+    """Return the scales of a product's weights in int8; large enough for its bias to fit int32."""
     scales = {}
     for name, axis in product.weights:
         found = weight_scales(network.weight(name), scheme.axis(axis), scheme.method)
@@ -84,9 +94,12 @@ def product_scales(
 
 
 def write_qdq(
-    network: Network, chosen: Collection[str], grids: Mapping[str, Grid], scheme: Scheme
+    network: Network, chosen: Formats, grids: Mapping[str, Grid], scheme: Scheme
 ) -> onnx.ModelProto:
-    """Return the model with the products named ``chosen`` quantised; ``grids`` are by ``Network.root``."""
+    """Return the model with the ``chosen`` products narrow; ``grids`` are by ``Network.root``.
+
+    A tensor between products of two formats is stored in int8; a product in bf16 rounds it once more.
+    """
     return _Writer(network, grids, scheme).write(chosen)
 
 
@@ -118,16 +131,24 @@ class _Writer:
         self._first: list[onnx.NodeProto] = []
         self._weights: dict[tuple[str, bytes], str] = {}
 
-    def write(self, chosen: Collection[str]) -> onnx.ModelProto:
+    def write(self, chosen: Formats) -> onnx.ModelProto:
         """Quantise products and return the model."""
         nodes = {node.name: node for node in self._graph.node}
         for product in self._network.products:
             if product.name in chosen:
-                self._narrow_weights(product, nodes[product.name])
+                self._narrow_weights(product, nodes[product.name], chosen[product.name])
         behind: dict[str, list[onnx.NodeProto]] = {}
-        for tensor in narrow_tensors(self._network, chosen, self._scheme):
-            before, pair = self._pair(tensor)
-            behind[before] = pair
+        stored = narrow_tensors(self._network, chosen, self._scheme)
+        for tensor, format in stored.items():
+            before, after = self._parted(tensor)
+            behind[before] = self._narrowing(tensor, format, before, after)
+            readers = [
+                nodes[p.name]
+                for p in self._network.products
+                if tensor in p.operands and chosen.get(p.name) not in (format, None)
+            ]
+            if readers:
+                behind[before] += self._rounded_again(tensor, after, readers)
         for value in self._graph.input:
             self._first.extend(behind.get(value.name, ()))
         ordered = self._first
@@ -139,8 +160,8 @@ class _Writer:
         drop_unread_weights(self._graph)
         return self._model
 
-    def _pair(self, tensor: str) -> tuple[str, list[onnx.NodeProto]]:
-        """Return the tensor to quantise, and the nodes that quantise and dequantise it.
+    def _parted(self, tensor: str) -> tuple[str, str]:
+        """Return the names of a tensor before it is quantised and after it is dequantised.
 
         A computed tensor gives its name to the result, so that outputs keep theirs; nodes that read an
         input read the result instead.
@@ -153,11 +174,22 @@ class _Writer:
         else:
             before, after = self._fresh(f"{tensor}_float"), tensor
             maker.output[:] = [before if x == tensor else x for x in maker.output]
-        return before, self._narrowing(tensor, before, after)
+        return before, after
 
-    def _narrowing(self, tensor: str, before: str, after: str) -> list[onnx.NodeProto]:
+    def _rounded_again(
+        self, tensor: str, before: str, readers: list[onnx.NodeProto]
+    ) -> list[onnx.NodeProto]:
+        """Let products in bf16 read a tensor that is stored in int8."""
+        after = self._fresh(f"{tensor}_rounded")
+        for node in readers:
+            node.input[:] = [after if x == before else x for x in node.input]
+        return self._narrowing(tensor, NarrowFormat.BF16, before, after)
+
+    def _narrowing(
+        self, tensor: str, format: NarrowFormat, before: str, after: str
+    ) -> list[onnx.NodeProto]:
         """Return the two nodes that make narrow numbers of ``before``, and float32 ones of those."""
-        is_half = self._scheme.format is NarrowFormat.BF16
+        is_half = format is NarrowFormat.BF16
         narrow = self._fresh(f"{tensor}_{'bf16' if is_half else 'quantized'}")
         ends = ((before, narrow), (narrow, after))
         if is_half:
@@ -176,9 +208,9 @@ class _Writer:
             for kind, (x, y) in zip(kinds, ends, strict=True)
         ]
 
-    def _narrow_weights(self, product: Product, node: onnx.NodeProto) -> None:
+    def _narrow_weights(self, product: Product, node: onnx.NodeProto, format: NarrowFormat) -> None:
         """Store weights as int8 and a bias as int32, dequantised in front of a product; or weights as bf16."""
-        if self._scheme.format is NarrowFormat.BF16:
+        if format is NarrowFormat.BF16:
             for name, _ in product.weights:
                 narrow = self._bf16_weight(name)
                 node.input[:] = [narrow if x == name else x for x in node.input]

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import onnx
 
 from autotune.disk.atomic_file import replace_file
 from autotune.errors import InputError
+from autotune.quantisation.findings import Findings
 from autotune.quantisation.grid import Grid, NarrowFormat, activation_grid
 from autotune.quantisation.loss import Loss, Outputs, check_outputs, loss_of
 from autotune.quantisation.observation import observe, opened_model, run_all, serialised
-from autotune.quantisation.precision import Choice, PrecisionResult, search_precision
+from autotune.quantisation.precision import (
+    Choice,
+    Gains,
+    PrecisionResult,
+    Step,
+    formats_of,
+    search_precision,
+    share_of,
+)
 from autotune.quantisation.products import Network
-from autotune.quantisation.qdq import Scheme, narrow_tensors, write_qdq
+from autotune.quantisation.qdq import Formats, Scheme, narrow_tensors, write_qdq
 from autotune.quantisation.result import FrontPoint, ProductChoice, QuantizeResult
 from autotune.quantisation.samples import Samples
 from autotune.quantisation.switched import with_switches
@@ -40,18 +52,26 @@ class Quantiser:
     dims: Mapping[str, int]
     progress: Progress
 
+    @cached_property
+    def findings(self) -> Findings:
+        """What was measured of this network on these inputs, by this run or another."""
+        return Findings(self.network.model, self.samples, self.scheme, self.dims)
+
     def write(self, file: Path) -> QuantizeResult:
         """Quantise, and write the file whole or not at all. Raises ``InputError`` and ``ModelError``."""
         grids = self._calibrate()
-        names = self._finite(grids)
+        names = {format: self._finite(grids, format) for format in self.scheme.formats}
+        if not any(names.values()):
+            raise InputError(
+                "no operator has finite activations on these inputs; nothing is quantised"
+            )
         wanted = self._float_outputs()
-        found, gain_unit = None, ""
+        found: PrecisionResult | None = None
+        gains: dict[tuple[str, NarrowFormat], float] = {}
+        gain_unit = ""
         if self.limit is not None:
             gains, gain_unit = self._gains(names, grids)
-            switched = with_switches(self.network, names, grids, self.scheme)
-            found = search_precision(
-                switched, self.samples, self.measure, self.limit, gains, self.dims, self.progress
-            )
+            found = self._searched(names, gains, grids)
         chosen, made, losses = self._judged(names, found, grids, wanted)
         content = serialised(made)
         replace_file(file, content)
@@ -59,7 +79,7 @@ class Quantiser:
             self.name,
             file,
             self.scheme,
-            self._products(chosen, names, found),
+            self._products(chosen, names, found, gains),
             losses,
             len(self.samples.calibration),
             len(self.samples.held_out),
@@ -69,43 +89,43 @@ class Quantiser:
             self.measure,
             self.limit,
             gain_unit,
-            self._front(found, chosen, losses, grids),
+            self._front(found, chosen, gains, losses, grids),
         )
 
     def _calibrate(self) -> dict[str, Grid]:
         """Return the grids of all tensors that products narrow and that are finite, by ``Network.root``."""
         if not self.scheme.has_grids:
             return {}
-        every = [p.name for p in self.network.products]
+        known = self.findings.get("grids", self._observed)
+        return {x: Grid(np.float32(scale), zero) for x, (scale, zero) in known.items()}
+
+    def _observed(self) -> dict[str, tuple[float, int]]:
+        """Return scale and zero point of those tensors."""
+        every = dict.fromkeys((p.name for p in self.network.products), NarrowFormat.INT8)
         tensors = narrow_tensors(self.network, every, self.scheme)
         roots = tuple(dict.fromkeys(map(self.network.root, tensors)))
         runs = self.samples.calibration
         seen = observe(self.network.model, roots, runs, self.dims, self.progress)
         method, percentile = self.scheme.method, self.scheme.percentile
-        return {
+        grids = {
             x: activation_grid(one, self.scheme.activations, method, percentile)
             for x, one in seen.items()
             if one.is_finite
         }
+        return {x: (float(grid.scale), grid.zero) for x, grid in grids.items()}
 
-    def _finite(self, grids: Mapping[str, Grid]) -> tuple[str, ...]:
-        """Return the products whose tensors have grids, if these need some. Raises ``InputError`` if there
-        are none."""
-        if not self.scheme.has_grids:
+    def _finite(self, grids: Mapping[str, Grid], format: NarrowFormat) -> tuple[str, ...]:
+        """Return the products whose tensors have grids, if the format needs some."""
+        if not self.scheme.has_grids or format is not NarrowFormat.INT8:
             return tuple(p.name for p in self.network.products)
-        names = tuple(
+        return tuple(
             p.name
             for p in self.network.products
             if all(
                 self.network.root(x) in grids
-                for x in narrow_tensors(self.network, [p.name], self.scheme)
+                for x in narrow_tensors(self.network, {p.name: format}, self.scheme)
             )
         )
-        if not names:
-            raise InputError(
-                "no operator has finite activations on these inputs; nothing is quantised"
-            )
-        return names
 
     def _float_outputs(self) -> list[Outputs]:
         """Return the held-out outputs in float32. Raises ``InputError`` for those without a loss."""
@@ -118,12 +138,18 @@ class Quantiser:
         return wanted
 
     def _gains(
-        self, names: Sequence[str], grids: Mapping[str, Grid]
-    ) -> tuple[dict[str, float], str]:
-        """Return what the narrow format gains at each product, and the unit of it."""
+        self, names: Mapping[NarrowFormat, Sequence[str]], grids: Mapping[str, Grid]
+    ) -> tuple[dict[tuple[str, NarrowFormat], float], str]:
+        """Return what each format gains at each product, and the unit of it."""
         run = self.samples.calibration[0]
         if self.costs is not None:
-            saved = self.costs.savings(self.network, names, grids, self.scheme, run, self.progress)
+            saved = {
+                (name, format): seconds
+                for format, own in names.items()
+                for name, seconds in self.costs.savings(
+                    self.network, own, grids, self.scheme, format, run, self.progress
+                ).items()
+            }
             if max(saved.values()) > 0:
                 return saved, f"predicted seconds saved on {self.costs.target}"
         if self.scheme.is_weights_only:
@@ -131,31 +157,65 @@ class Quantiser:
         else:
             work, unit = multiplications(self.network, run), "multiplications"
         if self.costs is not None:
-            unit = f"{unit}; {self.scheme.format} is predicted no faster on {self.costs.target}"
-        return {name: work[name] for name in names}, unit
+            unit = f"{unit}; {self.scheme.name} is predicted no faster on {self.costs.target}"
+        return {(name, format): work[name] for format, own in names.items() for name in own}, unit
+
+    def _searched(
+        self,
+        names: Mapping[NarrowFormat, Sequence[str]],
+        gains: Gains,
+        grids: Mapping[str, Grid],
+    ) -> PrecisionResult:
+        """Return choices within the limit, the one of the fastest network first.
+
+        Gains are those of products by themselves; conversions between formats only show in whole networks.
+        """
+        assert self.limit is not None
+        switched = with_switches(self.network, names, grids, self.scheme)
+        found = search_precision(
+            switched,
+            self.samples,
+            self.measure,
+            self.limit,
+            gains,
+            self.dims,
+            self.findings,
+            self.progress,
+        )
+        if self.costs is None or len(found.within) == 1:
+            return found
+        seconds = [
+            self._seconds(choice.formats, grids, number, len(found.within)) or 0.0
+            for number, (choice, _) in enumerate(found.within)
+        ]
+        order = sorted(range(len(seconds)), key=seconds.__getitem__)
+        return replace(found, within=tuple(found.within[i] for i in order))
 
     def _judged(
         self,
-        names: Sequence[str],
+        names: Mapping[NarrowFormat, Sequence[str]],
         found: PrecisionResult | None,
         grids: Mapping[str, Grid],
         wanted: Sequence[Outputs],
-    ) -> tuple[tuple[str, ...], onnx.ModelProto, dict[Loss, float]]:
-        """Write the chosen products and run the result; while it is beyond the limit, leave more of them out.
+    ) -> tuple[Formats, onnx.ModelProto, dict[Loss, float]]:
+        """Write the chosen products and run the result; while it is beyond the limit, take fewer steps.
 
         The search left roundings of biases out, and rounding ties fall elsewhere in a file.
         """
-        order = list(names)
-        if found is not None:
-            order = [x.name for x in found.ranked if x.name in found.kept.names]
+        if found is None:
+            (format,) = self.scheme.formats
+            steps = tuple(Step(name, None, format, 0.0) for name in names[format])
+        else:
+            _, steps = found.within[0]
         dropped = 1
-        while order:
-            made = write_qdq(self.network, order, grids, self.scheme)
+        while steps:
+            chosen = formats_of(steps)
+            made = write_qdq(self.network, chosen, grids, self.scheme)
             _describe(made, self.scheme)
             losses = self._losses(made, wanted)
             if self.limit is None or losses[self.measure] <= self.limit:
-                return tuple(x for x in names if x in order), made, losses
-            order, dropped = order[dropped:], 2 * dropped
+                return chosen, made, losses
+            steps, dropped = steps[dropped:], 2 * dropped
         raise InputError(
             f"no choice of products is within a {self.measure} loss of {self.limit:.3%} on the held-out runs; "
             "raise --max-loss, or keep the network in float32"
@@ -171,74 +231,76 @@ class Quantiser:
         return {measure: loss_of(wanted, outputs, measure) for measure in Loss}
 
     def _products(
-        self, chosen: Collection[str], names: Collection[str], found: PrecisionResult | None
+        self,
+        chosen: Formats,
+        names: Mapping[NarrowFormat, Collection[str]],
+        found: PrecisionResult | None,
+        gains: Gains,
     ) -> tuple[ProductChoice, ...]:
         """Return the choice of every product, in the order of the file."""
-        ranked = {} if found is None else {one.name: one for one in found.ranked}
-        total = sum(one.gain for one in ranked.values())
+        alone = {} if found is None else {(x.name, x.format): x for x in found.sensitivities}
         choices = []
         for p in self.network.products:
+            formats = [format for format, own in names.items() if p.name in own]
             reason = None if p.name in chosen else "it harms most for its gain"
-            if p.name not in names:
+            if not formats:
                 reason = NOT_FINITE
-            one = ProductChoice(
-                p.name, p.kind, self.scheme.format.value if reason is None else "float32", reason
-            )
-            if p.name in ranked:
-                share = ranked[p.name].gain / total if total else 0.0
-                one = replace(one, sensitivity=ranked[p.name].loss, gain=share)
+            one = ProductChoice(p.name, p.kind, chosen.get(p.name, "float32"), reason)
+            if formats and alone:
+                told = chosen.get(p.name, formats[0])
+                share = share_of({p.name: told}, gains)
+                one = replace(one, sensitivity=alone[p.name, told].loss, gain=share)
             choices.append(one)
         return tuple(choices)
 
     def _front(
         self,
         found: PrecisionResult | None,
-        chosen: tuple[str, ...],
+        chosen: Formats,
+        gains: Gains,
         losses: Mapping[Loss, float],
         grids: Mapping[str, Grid],
     ) -> tuple[FrontPoint, ...]:
         """Return the front with the file's own choice in it."""
         if found is None:
             return ()
-        gains = {one.name: one.gain for one in found.ranked}
-        share = sum(gains[x] for x in chosen) / (sum(gains.values()) or 1.0)
-        kept = Choice(chosen, share, self._greater_loss(found, chosen, losses))
-        others = [one for one in found.front if set(one.names) != set(chosen)]
+        kept = Choice(chosen, share_of(chosen, gains), self._greater_loss(found, chosen, losses))
+        others = [one for one in found.front if one.formats != chosen]
         points = sorted([*others, kept], key=lambda one: (-one.gain, one.loss))
         return tuple(
             FrontPoint(
-                len(one.names),
+                Counter(one.formats.values()),
                 one.gain,
                 one.loss,
-                self._seconds(one.names, grids, number, len(points)),
+                self._seconds(one.formats, grids, number, len(points)),
                 one is kept,
             )
             for number, one in enumerate(points)
         )
 
     def _greater_loss(
-        self, found: PrecisionResult, chosen: tuple[str, ...], losses: Mapping[Loss, float]
+        self, found: PrecisionResult, chosen: Formats, losses: Mapping[Loss, float]
     ) -> float:
         """Return the file's loss on held-out runs, or the choice's on both kinds of runs if that is greater."""
-        is_same = set(chosen) == set(found.kept.names)
-        return max(losses[self.measure], found.kept.loss if is_same else 0.0)
+        kept, _ = found.within[0]
+        return max(losses[self.measure], kept.loss if kept.formats == chosen else 0.0)
 
     def _seconds(
-        self, names: Sequence[str], grids: Mapping[str, Grid], number: int, count: int
+        self, formats: Formats, grids: Mapping[str, Grid], number: int, count: int
     ) -> float | None:
         if self.costs is None:
             return None
         self.progress("predict", number, count)
-        return self.costs.seconds(write_qdq(self.network, names, grids, self.scheme), self.dims)
+        return self.costs.seconds(write_qdq(self.network, formats, grids, self.scheme), self.dims)
 
 
 def _describe(model: onnx.ModelProto, scheme: Scheme) -> None:
     """Note in the file what made it."""
     facts = {
-        "autotune.quantize.format": scheme.format.value,
+        "autotune.quantize.format": scheme.name,
         "autotune.quantize.activations": scheme.stored_activations,
     }
-    if scheme.format is NarrowFormat.INT8:
+    if NarrowFormat.INT8 in scheme.formats:
         facts["autotune.quantize.method"] = scheme.method.value
     present = {row.key for row in model.metadata_props}
     for key, value in facts.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from decimal import Decimal
 from enum import StrEnum
@@ -43,7 +43,7 @@ def quantize(
     data: Path | str | None,
     out: Path | str,
     *,
-    format: NarrowFormat | str = NarrowFormat.INT8,
+    format: NarrowFormat | str | Sequence[NarrowFormat | str] = NarrowFormat.INT8,
     method: Method | str = Method.MSE,
     activations: Activations | str = Activations.INT8,
     per_channel: bool = True,
@@ -63,7 +63,8 @@ def quantize(
 
     ``model`` is an ONNX file in float32 or a shipped network's name. ``data`` is a folder of NPY and NPZ
     files, or one such file, with inputs as the network takes them. ``format`` is ``int8``, written in the QDQ
-    form, or ``bf16``, written as casts, which has no scales. ``weights_only`` leaves activations in float32.
+    form, or ``bf16``, written as casts, which has no scales; or several of them, ``int8,bf16``, among which
+    ``max_loss`` and ``target`` choose for each product. ``weights_only`` leaves activations in float32.
     ``data`` may be None where no scales and no losses depend on it. ``runs`` of them are used at most, and the fraction ``hold_out`` of these only
     judges the result. ``method`` (``minmax``, ``percentile``, ``mse``) sets ranges from the other runs,
     ``percentile`` how many per cent of the elements are within them. ``activations`` is ``int8`` or
@@ -85,9 +86,9 @@ def quantize(
         per_channel,
         _within(percentile, "percentile", 50.0, 100.0),
         weights_only,
-        _choice(format, NarrowFormat, "format"),
+        _formats(format),
     )
-    if scheme.format is NarrowFormat.BF16:
+    if NarrowFormat.INT8 not in scheme.formats:
         _check_bf16(scheme)
     measure, limit = _choice(loss, Loss, "loss"), _limit(max_loss)
     fraction = _within(hold_out, "hold_out", 0.0, 0.9)
@@ -97,6 +98,11 @@ def quantize(
     if data is None and (scheme.has_grids or limit is not None):
         raise InputError(
             "data is missing; only --weights-only and --format bf16 need none, without --max-loss"
+        )
+    if len(scheme.formats) > 1 and (limit is None or target is None):
+        raise InputError(
+            f"formats {scheme.name} are chosen among by a limit of the loss and a machine's costs; "
+            "give --max-loss and --target too"
         )
     if target is not None and limit is None:
         raise InputError("a target ranks the products of a limited loss; give --max-loss too")
@@ -122,12 +128,22 @@ def quantize(
 
 def _check_bf16(scheme: Scheme) -> None:
     """Refuse settings of scales, which bf16 has not."""
-    plain = Scheme(is_weights_only=scheme.is_weights_only, format=scheme.format)
+    plain = Scheme(is_weights_only=scheme.is_weights_only, formats=scheme.formats)
     for field in fields(Scheme):
         value = getattr(scheme, field.name)
         if value != getattr(plain, field.name):
             name = field.name.removeprefix("is_")
             raise InputError(f"{name} {value} is for int8: bf16 has no scales; leave it out")
+
+
+def _formats(
+    given: NarrowFormat | str | Sequence[NarrowFormat | str],
+) -> tuple[NarrowFormat, ...]:
+    """Return the formats of a list or a text such as ``int8,bf16``, each once."""
+    several = [part.strip() for part in given.split(",")] if isinstance(given, str) else given
+    if not several:
+        raise InputError("format is empty; name int8 or bf16")
+    return tuple(dict.fromkeys(_choice(one, NarrowFormat, "format") for one in several))
 
 
 def _limit(value: float | str | None) -> float | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.display import Card, Displayed
+from autotune.quantisation.grid import NarrowFormat
 from autotune.quantisation.loss import Loss
 from autotune.quantisation.qdq import Scheme
 
@@ -15,8 +16,8 @@ from autotune.quantisation.qdq import Scheme
 class ProductChoice:
     """A convolution or matrix product, its type in the file, and why it stayed float32 (else None).
 
-    ``sensitivity`` is the loss with this product alone quantised, ``gain`` its share of what int8 could gain; None
-    without a limit of the loss.
+    ``sensitivity`` is the loss with this product alone in that type, ``gain`` what that gains as a share of what all
+    products could; a product in float32 has those of the first format. None without a limit of the loss.
     """
 
     name: str
@@ -29,17 +30,22 @@ class ProductChoice:
 
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """A choice between all products in int8 and none: how many, their share of the gain, the greater loss
-    of calibration and held-out runs.
+    """A choice between all products narrow and none: how many in each format, their share of the gain, the greater
+    loss of calibration and held-out runs.
 
     ``seconds`` is the predicted time of one run on the target; None without a target. ``is_kept`` marks the file's own.
     """
 
-    quantised: int
+    counts: Mapping[NarrowFormat, int]
     gain: float
     loss: float
     seconds: float | None
     is_kept: bool
+
+    @property
+    def quantised(self) -> int:
+        """Number of narrow products."""
+        return sum(self.counts.values())
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -51,10 +51,11 @@ class TargetCosts:
         names: Collection[str],
         grids: Mapping[str, Grid],
         scheme: Scheme,
+        format: NarrowFormat,
         run: Run,
         progress: Progress,
     ) -> dict[str, float]:
-        """Return the seconds that the narrow format saves at each product, 0 where it saves none.
+        """Return the seconds that a narrow format saves at each product, 0 where it saves none.
 
         A product is a network by itself, between tensors that are stored in its precision.
         """
@@ -64,7 +65,7 @@ class TargetCosts:
         for number, name in enumerate(names):
             progress("predict", number, len(names))
             product = next(p for p in network.products if p.name == name)
-            saved[name] = self._saving(network, product, grids, scheme, shapes, known)
+            saved[name] = self._saving(network, product, grids, scheme, format, shapes, known)
         return saved
 
     def _saving(
@@ -73,16 +74,19 @@ class TargetCosts:
         product: Product,
         grids: Mapping[str, Grid],
         scheme: Scheme,
+        format: NarrowFormat,
         shapes: Mapping[str, tuple[int, ...]],
         known: dict[bytes, float],
     ) -> float:
         alone = _alone(network, product, shapes)
         if alone is None:
             return 0.0
-        own = {x: grids[network.root(x)] for x in product.tensors if scheme.has_grids}
+        has_grids = format is NarrowFormat.INT8 and scheme.has_grids
+        own = {x: grids[network.root(x)] for x in product.tensors if has_grids}
         (inner,) = alone.products
         own |= {x: own[y] for x, y in zip(inner.tensors, product.tensors, strict=True) if y in own}
-        narrow = _between_narrow(write_qdq(alone, [product.name], own, scheme), scheme)
+        made = write_qdq(alone, {product.name: format}, own, scheme)
+        narrow = _between_narrow(made, scheme, format)
         return max(0.0, self._cost(alone.model, known) - self._cost(narrow, known))
 
     def _cost(self, model: onnx.ModelProto, known: dict[bytes, float]) -> float:
@@ -112,12 +116,14 @@ def _alone(
     return Network(model)
 
 
-def _between_narrow(model: onnx.ModelProto, scheme: Scheme) -> onnx.ModelProto:
+def _between_narrow(
+    model: onnx.ModelProto, scheme: Scheme, format: NarrowFormat
+) -> onnx.ModelProto:
     """Return a network whose inputs and output are narrow already: the outermost conversions go."""
     if scheme.is_weights_only:
         return model
     graph = model.graph
-    is_half = scheme.format is NarrowFormat.BF16
+    is_half = format is NarrowFormat.BF16
     kind = TensorProto.BFLOAT16 if is_half else _NARROW[scheme.activations]
     there, back = ("Cast", "Cast") if is_half else ("QuantizeLinear", "DequantizeLinear")
     for value in graph.input:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autotune.disk.atomic_file import replace_file
 from autotune.errors import InputError
+from autotune.quantisation.grid import NarrowFormat
 from autotune.quantisation.result import FrontPoint, ProductChoice, QuantizeResult
 from autotune.report.axis import Axis
 from autotune.report.document import KIND
@@ -30,18 +31,18 @@ def write_precision(result: QuantizeResult, path: Path) -> None:
 def precision_page(result: QuantizeResult) -> str:
     """Return the page as HTML text; nothing is loaded from elsewhere."""
     assert result.limit is not None, "a front belongs to a limit"
-    name = result.scheme.format.value
+    name, formats = " and ".join(result.scheme.formats), result.scheme.formats
     return render(
         "precision.html",
-        title=f"{result.network} in {name} and float32",
+        title=f"{result.network} in {', '.join(formats)} and float32",
         file=result.file.name,
         format=name,
         losses=[(str(measure), f"{loss:.3%}") for measure, loss in result.losses.items()],
         limit=f"{result.measure} ≤ {result.limit:.3%}",
         gain_unit=result.gain_unit,
         plot=front_plot(result.front, name),
-        front_columns=("products", "gain", "loss", "predicted ms"),
-        front=[(_point_cells(one), one.is_kept) for one in result.front],
+        front_columns=(*(f"in {format}" for format in formats), "gain", "loss", "predicted ms"),
+        front=[(_point_cells(one, formats), one.is_kept) for one in result.front],
         product_columns=("product", "kind", "type", "loss alone", "gain", "why"),
         products=[_product_cells(one) for one in result.products],
         runs=f"{result.calibration_runs} runs to calibrate, {result.held_out_runs} held out",
@@ -61,7 +62,8 @@ def front_plot(points: Sequence[FrontPoint], format: str) -> str:
     if len(places) > 1:
         picture.polyline(places, "front")
     for one, place in zip(points, places, strict=True):
-        tip = f"{one.quantised} products in {format}\ngain {one.gain:.1%}, loss {one.loss:.3%}"
+        counts = ", ".join(f"{count} in {kind}" for kind, count in one.counts.items() if count)
+        tip = f"products: {counts or 'all in float32'}\ngain {one.gain:.1%}, loss {one.loss:.3%}"
         picture.circle(*place, 6, "chosen" if one.is_kept else "point", tip)
     return picture.text()
 
@@ -72,9 +74,10 @@ def _around(values: Sequence[float], start: float, end: float) -> Axis:
     return Axis(low - room, high + room, start, end)
 
 
-def _point_cells(one: FrontPoint) -> tuple[str, ...]:
+def _point_cells(one: FrontPoint, formats: Sequence[NarrowFormat]) -> tuple[str, ...]:
     milliseconds = "–" if one.seconds is None else f"{1e3 * one.seconds:,.3f}"
-    return f"{one.quantised}", f"{one.gain:.1%}", f"{one.loss:.3%}", milliseconds
+    counts = (str(one.counts.get(format, 0)) for format in formats)
+    return *counts, f"{one.gain:.1%}", f"{one.loss:.3%}", milliseconds
 
 
 def _product_cells(one: ProductChoice) -> tuple[str, ...]:

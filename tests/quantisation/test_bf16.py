@@ -86,15 +86,16 @@ def test_switches_compute_what_the_file_of_the_same_products_does(
     name: str, tmp_path: Path
 ) -> None:
     plain = quantiser(name, tmp_path)
-    scheme = Scheme(format=NarrowFormat.BF16)
+    half = NarrowFormat.BF16
+    scheme = Scheme(formats=(half,))
     names = [p.name for p in plain.network.products]
-    switched = with_switches(plain.network, names, {}, scheme)
+    switched = with_switches(plain.network, {half: names}, {}, scheme)
     runs = plain.samples.held_out
     with opened_model(plain.network.model, {}) as session:
         wanted = run_all(session, runs)
     with opened_model(switched.model, {}) as session:
-        assert loss_of(wanted, switched.outputs(session, (), runs), Loss.RELATIVE) < 1e-5
-        for chosen in (names, names[::2]):
+        assert loss_of(wanted, switched.outputs(session, {}, runs), Loss.RELATIVE) < 1e-5
+        for chosen in (dict.fromkeys(names, half), dict.fromkeys(names[::2], half)):
             with opened_model(write_qdq(plain.network, chosen, {}, scheme), {}) as file:
                 exact = run_all(file, runs)
             found = switched.outputs(session, chosen, runs)

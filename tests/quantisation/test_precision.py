@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from itertools import combinations
+from collections.abc import Callable, Sequence
+from itertools import combinations, cycle, product
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import InputError
+from autotune.quantisation.grid import NarrowFormat
 from autotune.quantisation.loss import Loss, loss_of
 from autotune.quantisation.observation import opened_model, run_all
-from autotune.quantisation.precision import Choice, Sensitivity, unbeaten, within_limit
-from autotune.quantisation.qdq import write_qdq
+from autotune.quantisation.precision import (
+    Choice,
+    Sensitivity,
+    formats_of,
+    share_of,
+    steps_of,
+    unbeaten,
+    within_limit,
+)
+from autotune.quantisation.qdq import Formats, Scheme, write_qdq
 from autotune.quantisation.quantiser import Quantiser
 from autotune.quantisation.quantize import quantize
 from autotune.quantisation.samples import Samples
@@ -27,12 +36,15 @@ from tests.datasets.small_networks import feeds
 from tests.networks.test_quantised import peer
 from tests.quantisation.test_quantize import RUNS, saved
 
+INT8, BF16 = NarrowFormat.INT8, NarrowFormat.BF16
 
-def additive(parts: dict[str, float]) -> object:
+
+def additive(found: Sequence[Sensitivity]) -> Callable[[Formats], float]:
     """A loss whose squares add up."""
+    parts = {(one.name, one.format): one.loss for one in found}
 
-    def loss(names: Collection[str]) -> float:
-        return float(np.sqrt(sum(parts[x] ** 2 for x in names)))
+    def loss(formats: Formats) -> float:
+        return float(np.sqrt(sum(parts[one] ** 2 for one in formats.items())))
 
     return loss
 
@@ -41,26 +53,70 @@ def additive(parts: dict[str, float]) -> object:
 def test_of_equal_gains_as_many_products_as_possible_are_quantised(
     losses: list[float], limit: float
 ) -> None:
-    parts = {f"p{i}": loss for i, loss in enumerate(losses)}
-    loss = additive(parts)
-    ranked = sorted((Sensitivity(x, y, 1.0) for x, y in parts.items()), key=lambda one: -one.harm)
-    chosen = within_limit(ranked, limit, loss)
+    found = [Sensitivity(f"p{i}", INT8, loss, 1.0) for i, loss in enumerate(losses)]
+    loss = additive(found)
+    chosen = formats_of(within_limit(steps_of(found), limit, loss))
+    names = [one.name for one in found]
     most = max(
-        n for n in range(len(parts) + 1) for some in combinations(parts, n) if loss(some) <= limit
+        n
+        for n in range(len(names) + 1)
+        for some in combinations(names, n)
+        if loss(dict.fromkeys(some, INT8)) <= limit
     )
     assert len(chosen) == most and (loss(chosen) <= limit or not chosen)
 
 
 def test_a_costly_harmless_product_goes_before_a_cheap_harmful_one() -> None:
-    parts = {"wide": 0.03, "narrow": 0.02}
-    ranked = (Sensitivity("narrow", 0.02, 1.0), Sensitivity("wide", 0.03, 100.0))
-    assert ranked[0].harm > ranked[1].harm
-    assert within_limit(ranked, 0.031, additive(parts)) == ("wide",)
+    found = [Sensitivity("narrow", INT8, 0.02, 1.0), Sensitivity("wide", INT8, 0.03, 100.0)]
+    ranked = steps_of(found)
+    assert [one.name for one in ranked] == ["narrow", "wide"]
+    assert formats_of(within_limit(ranked, 0.031, additive(found))) == {"wide": INT8}
+
+
+OPTION = st.tuples(st.floats(0.001, 1), st.floats(0.1, 9))
+
+
+@given(st.lists(st.tuples(OPTION, OPTION), min_size=1, max_size=5), st.floats(0.01, 2))
+def test_of_two_formats_the_choice_is_within_one_step_of_the_best(
+    options: list[tuple[tuple[float, float], ...]], limit: float
+) -> None:
+    found = [
+        Sensitivity(f"p{i}", format, *option)
+        for i, both in enumerate(options)
+        for format, option in zip((INT8, BF16), both, strict=True)
+    ]
+    loss, gains = additive(found), {(one.name, one.format): one.gain for one in found}
+    steps = steps_of(found)
+    chosen = formats_of(within_limit(steps, limit, loss))
+    assert not chosen or loss(chosen) <= limit
+    names = list(dict.fromkeys(one.name for one in found))
+    every = (
+        {x: f for x, f in zip(names, some, strict=True) if f is not None}
+        for some in product((None, INT8, BF16), repeat=len(names))
+    )
+    best = max(share_of(one, gains) for one in every if loss(one) <= limit)
+    largest = max(gains.values())
+    total = sum(max(gains[x, INT8], gains[x, BF16]) for x in names)
+    assert share_of(chosen, gains) >= best - largest / total - 1e-9
+
+
+def test_a_product_steps_from_one_format_to_the_next() -> None:
+    found = [
+        *(Sensitivity("a", BF16, 0.01, 2.0), Sensitivity("a", INT8, 0.1, 3.0)),
+        # bf16 is above the line from float32 to int8, and gains less: nothing stops there
+        *(Sensitivity("b", BF16, 0.5, 1.0), Sensitivity("b", INT8, 0.1, 2.0)),
+    ]
+    steps = steps_of(found)
+    assert [(one.name, one.before, one.format) for one in steps] == [
+        *(("a", BF16, INT8), ("b", None, INT8), ("a", None, BF16)),
+    ]
+    assert formats_of(steps[1:]) == {"a": BF16, "b": INT8}
+    assert formats_of(steps) == {"a": INT8, "b": INT8}
 
 
 def test_a_front_has_no_choice_that_another_beats() -> None:
     choices = [
-        Choice((), gain, loss) for gain, loss in ((1, 9), (0.5, 9), (0.4, 3), (0.3, 4), (0, 0))
+        Choice({}, gain, loss) for gain, loss in ((1, 9), (0.5, 9), (0.4, 3), (0.3, 4), (0, 0))
     ]
     assert [(one.gain, one.loss) for one in unbeaten(choices)] == [(1, 9), (0.4, 3), (0, 0)]
 
@@ -68,7 +124,6 @@ def test_a_front_has_no_choice_that_another_beats() -> None:
 def quantiser(name: str, folder: Path) -> Quantiser:
     """A quantiser of a small network with eight runs, two of them held out."""
     from autotune.quantisation.products import Network
-    from autotune.quantisation.qdq import Scheme
     from autotune.quantisation.source import read_source
 
     path, _ = saved(name, folder)
@@ -85,15 +140,18 @@ def test_switches_compute_what_the_file_of_the_same_products_does(
 ) -> None:
     made = quantiser(name, tmp_path)
     grids = made._calibrate()
-    names = made._finite(grids)
-    switched = with_switches(made.network, names, grids, made.scheme)
+    names = made._finite(grids, INT8)
+    scheme = Scheme(formats=(INT8, BF16))
+    switched = with_switches(made.network, {INT8: names, BF16: names}, grids, scheme)
     runs = made.samples.held_out
     with opened_model(made.network.model, {}) as session:
         wanted = run_all(session, runs)
     with opened_model(switched.model, {}) as session:
-        assert loss_of(wanted, switched.outputs(session, (), runs), Loss.RELATIVE) < 1e-5
-        for chosen in (names, names[::2], names[-1:]):
-            with opened_model(write_qdq(made.network, chosen, grids, made.scheme), {}) as file:
+        assert loss_of(wanted, switched.outputs(session, {}, runs), Loss.RELATIVE) < 1e-5
+        mixed = dict(zip(names, cycle((INT8, BF16)), strict=False))
+        some = [dict.fromkeys(x, INT8) for x in (names, names[::2], names[-1:])]
+        for chosen in (*some, mixed):
+            with opened_model(write_qdq(made.network, chosen, grids, scheme), {}) as file:
                 exact = run_all(file, runs)
             found = switched.outputs(session, chosen, runs)
             loss = loss_of(wanted, exact, Loss.RELATIVE)

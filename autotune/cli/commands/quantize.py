@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 METHODS, ACTIVATIONS = ("minmax", "percentile", "mse"), ("int8", "uint8")
-FORMATS = ("int8", "bf16")
+FORMATS = ("int8", "bf16", "int8,bf16")
 LOSSES = ("relative", "cosine", "top1")
 STAGES = {"calibrate": 0.3, "check": 0.1, "sensitivity": 0.4, "predict": 0.2}
 """Phases with their shares of the time; without --max-loss the first two are all."""
@@ -64,7 +64,8 @@ FormatOption = Annotated[
     str,
     typer.Option(
         "--format",
-        help=f"Format that products multiply: {', '.join(FORMATS)}. bf16 has no scales: numbers are rounded to it.",
+        help="Format that products multiply: int8, bf16 (no scales: numbers are rounded to it), or int8,bf16: "
+        "--max-loss and --target choose for each product.",
         autocompletion=_complete_format,
     ),
 ]
@@ -163,7 +164,8 @@ def quantize(
     The file is standard ONNX: any runtime that reads QuantizeLinear and DequantizeLinear, or Cast to
     bfloat16, runs it.
     """
-    file = Path(f"{Path(model).stem}.{format:.20}.onnx") if out is None else out
+    name = format.replace(" ", "").replace(",", "-")
+    file = Path(f"{Path(model).stem}.{name:.20}.onnx") if out is None else out
     check_place(file)
     if report is not None:
         _check_report(report, file, max_loss)
@@ -219,8 +221,8 @@ def _document(result: QuantizeResult) -> dict[str, Any]:
     return {
         "network": result.network,
         "file": str(result.file),
-        "format": result.scheme.format.value,
-        "method": None if result.scheme.format == "bf16" else result.scheme.method.value,
+        "format": result.scheme.name,
+        "method": result.scheme.method.value if "int8" in result.scheme.formats else None,
         "activations": result.scheme.stored_activations,
         "runs": {"calibration": result.calibration_runs, "held_out": result.held_out_runs},
         "losses": {measure.value: loss for measure, loss in result.losses.items()},
@@ -242,6 +244,7 @@ def _document(result: QuantizeResult) -> dict[str, Any]:
         "front": [
             {
                 "quantised": one.quantised,
+                "formats": {format.value: count for format, count in one.counts.items()},
                 "gain": one.gain,
                 "loss": one.loss,
                 "seconds": one.seconds,
@@ -259,7 +262,7 @@ def _print(result: QuantizeResult) -> None:
     print_facts(
         {
             "network": result.network,
-            result.scheme.format.value: f"{result.quantised} of {len(result.products)} products",
+            **_counts(result),
             "runs": runs if result.held_out_runs else "none: the loss is not measured",
             **{f"loss, {measure}": f"{loss:.3%}" for measure, loss in result.losses.items()},
             "bytes": f"{result.bytes_after:,} ({ratio:.2f} × {result.bytes_before:,})",
@@ -269,6 +272,15 @@ def _print(result: QuantizeResult) -> None:
     _print_products(result)
     if result.front:
         _print_front(result)
+
+
+def _counts(result: QuantizeResult) -> dict[str, str]:
+    """Return how many products have each format."""
+    types = [one.type for one in result.products]
+    return {
+        format.value: f"{types.count(format.value)} of {len(types)} products"
+        for format in result.scheme.formats
+    }
 
 
 def _print_products(result: QuantizeResult) -> None:
@@ -294,14 +306,14 @@ def _print_front(result: QuantizeResult) -> None:
     rows = [
         (
             "kept" if one.is_kept else "",
-            f"{one.quantised}",
+            *(str(one.counts.get(format, 0)) for format in result.scheme.formats),
             f"{one.gain:.1%}",
             f"{one.loss:.3%}",
             *(() if one.seconds is None else (f"{one.seconds * 1e3:,.3f}",)),
         )
         for one in result.front
     ]
-    columns = ("", result.scheme.format.value, "gain", "loss", "predicted ms")
+    columns = ("", *result.scheme.formats, "gain", "loss", "predicted ms")
     say(f"gain in {result.gain_unit}; loss: the greater of calibration and held-out runs")
     title = f"front by {result.measure} loss"
     print_table(title, columns[: len(rows[0])], rows)
