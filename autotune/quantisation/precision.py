@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import cycle
 
 from autotune.errors import InputError
 from autotune.quantisation.findings import Findings
@@ -24,6 +25,8 @@ FRONT_POINTS = 9
 """Choices of a front at most, besides the one that is kept."""
 REPRIEVES = 12
 """Steps at most that are tried again, once the others are chosen."""
+PRICED = 64
+"""Neighbours of a choice at most whose whole network is priced."""
 Gains = Mapping[tuple[str, NarrowFormat], float]
 """What each format gains at each product, in one unit."""
 
@@ -55,20 +58,25 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Formats of the products that are narrow, their share of what all could gain, and the greater loss of calibration
-    and held-out runs."""
+    and held-out runs. ``seconds`` are those predicted of the whole network; None without a target."""
 
     formats: Formats
     gain: float
     loss: float
+    seconds: float | None = None
+
+    @property
+    def cost(self) -> float:
+        """What a choice is better for having less of."""
+        return -self.gain if self.seconds is None else self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class PrecisionResult:
-    """Sensitivities; choices within the limit, each with its steps, the most harmful first; and choices from all
-    products to none. The first choice is among all formats; the others are of one format each."""
+    """Sensitivities, the choice that is kept, and choices from all products to none."""
 
     sensitivities: tuple[Sensitivity, ...]
-    within: tuple[tuple[Choice, tuple[Step, ...]], ...]
+    kept: Choice
     front: tuple[Choice, ...]
 
 
@@ -86,12 +94,14 @@ class PrecisionSearch:
         measure: Loss,
         gains: Gains,
         findings: Findings,
+        price: Callable[[Formats], float] | None,
     ) -> None:
         self._switched, self._session, self._measure = switched, session, measure
-        self._gains, self._findings = gains, findings
+        self._gains, self._findings, self._price = gains, findings, price
         self._calibration = samples.calibration[:SENSITIVITY_RUNS]
         self._held_out = samples.held_out
         self._losses: dict[frozenset[tuple[str, NarrowFormat]], float] = {}
+        self._prices: dict[frozenset[tuple[str, NarrowFormat]], float] = {}
 
     @cached_property
     def _wanted(self) -> list[Outputs]:
@@ -139,14 +149,48 @@ class PrecisionSearch:
         )
 
     def choice(self, formats: Formats) -> Choice:
-        """Return a choice with its share of the gain and its loss."""
-        return Choice(formats, share_of(formats, self._gains), self.loss(formats))
+        """Return a choice with its share of the gain, its loss, and its price if there is one."""
+        seconds = None if self._price is None else self._seconds(formats)
+        return Choice(formats, share_of(formats, self._gains), self.loss(formats), seconds)
 
-    def front(self, ranked: Sequence[Step]) -> tuple[Choice, ...]:
-        """Return choices between all products and none, of which none beats another in gain and loss."""
+    def front(self, ranked: Sequence[Step]) -> list[Choice]:
+        """Return choices along a ranking, between all products and none."""
         count = len(ranked)
         places = sorted({round(i * count / (FRONT_POINTS - 1)) for i in range(FRONT_POINTS)})
-        return unbeaten([self.choice(formats_of(ranked[i:])) for i in places])
+        return [self.choice(formats_of(ranked[i:])) for i in places]
+
+    def improved(self, choice: Choice, limit: float) -> Choice:
+        """Return a choice within the limit that is cheaper as a whole network, where a neighbour is.
+
+        A gain is that of a product by itself; in a network a product may pay for conversions, or save those of
+        others. So single products change their format, those of most gain first, while that pays.
+        """
+        options: dict[str, list[NarrowFormat | None]] = {}
+        for name, format in sorted(self._gains, key=lambda one: -self._gains[one]):
+            options.setdefault(name, [None]).append(format)
+        moves = [(name, new) for name, formats in options.items() for new in formats]
+        left, since = PRICED, 0
+        for name, new in cycle(moves):
+            if left <= 0 or since >= len(moves):
+                break
+            since += 1
+            if choice.formats.get(name) is new:
+                continue
+            formats = {x: old for x, old in choice.formats.items() if x != name}
+            if new is not None:
+                formats[name] = new
+            left -= 1
+            assert choice.seconds is not None
+            if self._seconds(formats) < choice.seconds and self.loss(formats) <= limit:
+                choice, since = self.choice(formats), 0
+        return choice
+
+    def _seconds(self, formats: Formats) -> float:
+        assert self._price is not None
+        key = frozenset(formats.items())
+        if key not in self._prices:
+            self._prices[key] = self._price(formats)
+        return self._prices[key]
 
     def _outputs(self, formats: Formats, runs: Sequence[Run]) -> list[Outputs]:
         return self._switched.outputs(self._session, formats, runs)
@@ -197,9 +241,9 @@ def formats_of(steps: Sequence[Step]) -> dict[str, NarrowFormat]:
 
 
 def unbeaten(choices: Sequence[Choice]) -> tuple[Choice, ...]:
-    """Return choices by falling gain, without those that another one beats."""
+    """Return choices by rising cost, without those that another one beats."""
     kept: list[Choice] = []
-    for choice in sorted(choices, key=lambda one: (-one.gain, one.loss)):
+    for choice in sorted(choices, key=lambda one: (one.cost, one.loss)):
         if not kept or choice.loss < kept[-1].loss:
             kept.append(choice)
     return tuple(kept)
@@ -236,20 +280,18 @@ def search_precision(
     gains: Gains,
     dims: Mapping[str, int],
     findings: Findings,
+    price: Callable[[Formats], float] | None,
     progress: Progress,
 ) -> PrecisionResult:
-    """Return the formats of products within a limit, by rising harm, and the front around them.
+    """Return the formats of products within a limit, and the front around them.
 
+    ``price`` predicts the seconds of the whole network; the cheapest choice is then kept, else that of most gain.
     Raises ``InputError`` if no product alone is within the limit.
     """
     with opened_model(switched.model, dims) as session:
-        search = PrecisionSearch(switched, session, samples, measure, gains, findings)
+        search = PrecisionSearch(switched, session, samples, measure, gains, findings, price)
         found = search.sensitivities(progress)
-        ranked = steps_of(found)
-        formats = tuple(dict.fromkeys(one.format for one in found))
-        rankings = [ranked]
-        if len(formats) > 1:
-            rankings += [steps_of([one for one in found if one.format is f]) for f in formats]
+        rankings = _rankings(found)
         chosen = [within_limit(steps, limit, search.loss) for steps in rankings]
         if not any(chosen):
             least = min(search.loss({one.name: one.format}) for one in found)
@@ -257,8 +299,32 @@ def search_precision(
                 f"no product alone is within a {measure} loss of {limit:.3%}: the least harmful one costs {least:.3%}; "
                 "raise --max-loss, or keep the network in float32"
             )
-        within = tuple((search.choice(formats_of(steps)), steps) for steps in chosen if steps)
-        return PrecisionResult(found, within, search.front(ranked))
+        within = [search.choice(formats_of(steps)) for steps in chosen if steps]
+        others = [choice for steps in rankings for choice in search.front(steps)]
+        fit = [one for one in (*within, *others) if one.formats and one.loss <= limit]
+        kept = min(fit, key=lambda one: one.cost)
+        kept = kept if price is None else search.improved(kept, limit)
+        return PrecisionResult(found, kept, unbeaten([*within, *others, kept]))
+
+
+def _rankings(found: Sequence[Sensitivity]) -> list[tuple[Step, ...]]:
+    """Return the steps among all formats, and among each by itself."""
+    formats = tuple(dict.fromkeys(one.format for one in found))
+    single = [steps_of([one for one in found if one.format is f]) for f in formats]
+    return single if len(single) == 1 else [steps_of(found), *single]
+
+
+def steps_towards(formats: Formats, sensitivities: Sequence[Sensitivity]) -> tuple[Step, ...]:
+    """Return the steps of a choice, the most harmful first."""
+    gains = {(one.name, one.format): one.gain for one in sensitivities}
+    return steps_of(
+        [
+            one
+            for one in sensitivities
+            if (one.name, one.format) in formats.items()
+            or (one.name in formats and 0.0 < one.gain < gains[one.name, formats[one.name]])
+        ]
+    )
 
 
 def _text(formats: Formats) -> str:

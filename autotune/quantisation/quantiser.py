@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from autotune.quantisation.grid import Grid, NarrowFormat, activation_grid
 from autotune.quantisation.loss import Loss, Outputs, check_outputs, loss_of
 from autotune.quantisation.observation import observe, opened_model, run_all, serialised
 from autotune.quantisation.precision import (
+    PRICED,
     Choice,
     Gains,
     PrecisionResult,
@@ -25,6 +27,7 @@ from autotune.quantisation.precision import (
     formats_of,
     search_precision,
     share_of,
+    steps_towards,
 )
 from autotune.quantisation.products import Network
 from autotune.quantisation.qdq import Formats, Scheme, narrow_tensors, write_qdq
@@ -70,8 +73,8 @@ class Quantiser:
         gains: dict[tuple[str, NarrowFormat], float] = {}
         gain_unit = ""
         if self.limit is not None:
-            gains, gain_unit = self._gains(names, grids)
-            found = self._searched(names, gains, grids)
+            gains, gain_unit, is_faster = self._gains(names, grids)
+            found = self._searched(names, gains, grids, is_faster)
         chosen, made, losses = self._judged(names, found, grids, wanted)
         content = serialised(made)
         replace_file(file, content)
@@ -139,8 +142,8 @@ class Quantiser:
 
     def _gains(
         self, names: Mapping[NarrowFormat, Sequence[str]], grids: Mapping[str, Grid]
-    ) -> tuple[dict[tuple[str, NarrowFormat], float], str]:
-        """Return what each format gains at each product, and the unit of it."""
+    ) -> tuple[dict[tuple[str, NarrowFormat], float], str, bool]:
+        """Return what each format gains at each product, the unit of it, and whether it is time on the target."""
         run = self.samples.calibration[0]
         if self.costs is not None:
             saved = {
@@ -151,45 +154,48 @@ class Quantiser:
                 ).items()
             }
             if max(saved.values()) > 0:
-                return saved, f"predicted seconds saved on {self.costs.target}"
+                return saved, f"predicted seconds saved on {self.costs.target}", True
         if self.scheme.is_weights_only:
             work, unit = elements_of_weights(self.network), "elements of weights"
         else:
             work, unit = multiplications(self.network, run), "multiplications"
         if self.costs is not None:
             unit = f"{unit}; {self.scheme.name} is predicted no faster on {self.costs.target}"
-        return {(name, format): work[name] for format, own in names.items() for name in own}, unit
+        gains = {(name, format): work[name] for format, own in names.items() for name in own}
+        return gains, unit, False
 
     def _searched(
         self,
         names: Mapping[NarrowFormat, Sequence[str]],
         gains: Gains,
         grids: Mapping[str, Grid],
+        is_faster: bool,
     ) -> PrecisionResult:
-        """Return choices within the limit, the one of the fastest network first.
-
-        Gains are those of products by themselves; conversions between formats only show in whole networks.
-        """
+        """Return the choice within the limit, and the front around it."""
         assert self.limit is not None
-        switched = with_switches(self.network, names, grids, self.scheme)
-        found = search_precision(
-            switched,
+        return search_precision(
+            with_switches(self.network, names, grids, self.scheme),
             self.samples,
             self.measure,
             self.limit,
             gains,
             self.dims,
             self.findings,
+            self._price(grids) if is_faster else None,
             self.progress,
         )
-        if self.costs is None or len(found.within) == 1:
-            return found
-        seconds = [
-            self._seconds(choice.formats, grids, number, len(found.within)) or 0.0
-            for number, (choice, _) in enumerate(found.within)
-        ]
-        order = sorted(range(len(seconds)), key=seconds.__getitem__)
-        return replace(found, within=tuple(found.within[i] for i in order))
+
+    def _price(self, grids: Mapping[str, Grid]) -> Callable[[Formats], float]:
+        """Return what predicts the seconds of the whole network on the target."""
+        costs, priced = self.costs, count(1)
+        assert costs is not None
+
+        def seconds(formats: Formats) -> float:
+            self.progress("predict", min(next(priced), PRICED), PRICED)
+            made = write_qdq(self.network, formats, grids, self.scheme)
+            return costs.seconds(made, self.dims)
+
+        return seconds
 
     def _judged(
         self,
@@ -206,7 +212,7 @@ class Quantiser:
             (format,) = self.scheme.formats
             steps = tuple(Step(name, None, format, 0.0) for name in names[format])
         else:
-            _, steps = found.within[0]
+            steps = steps_towards(found.kept.formats, found.sensitivities)
         dropped = 1
         while steps:
             chosen = formats_of(steps)
@@ -264,34 +270,30 @@ class Quantiser:
         """Return the front with the file's own choice in it."""
         if found is None:
             return ()
-        kept = Choice(chosen, share_of(chosen, gains), self._greater_loss(found, chosen, losses))
+        seconds = found.kept.seconds
+        if seconds is not None and chosen != found.kept.formats:
+            seconds = self._price(grids)(chosen)
+        greater = self._greater_loss(found, chosen, losses)
+        kept = Choice(chosen, share_of(chosen, gains), greater, seconds)
         others = [one for one in found.front if one.formats != chosen]
-        points = sorted([*others, kept], key=lambda one: (-one.gain, one.loss))
+        points = sorted([*others, kept], key=lambda one: (one.cost, one.loss))
         return tuple(
             FrontPoint(
                 Counter(one.formats.values()),
                 one.gain,
                 one.loss,
-                self._seconds(one.formats, grids, number, len(points)),
+                one.seconds,
                 one is kept,
             )
-            for number, one in enumerate(points)
+            for one in points
         )
 
     def _greater_loss(
         self, found: PrecisionResult, chosen: Formats, losses: Mapping[Loss, float]
     ) -> float:
         """Return the file's loss on held-out runs, or the choice's on both kinds of runs if that is greater."""
-        kept, _ = found.within[0]
-        return max(losses[self.measure], kept.loss if kept.formats == chosen else 0.0)
-
-    def _seconds(
-        self, formats: Formats, grids: Mapping[str, Grid], number: int, count: int
-    ) -> float | None:
-        if self.costs is None:
-            return None
-        self.progress("predict", number, count)
-        return self.costs.seconds(write_qdq(self.network, formats, grids, self.scheme), self.dims)
+        is_same = found.kept.formats == chosen
+        return max(losses[self.measure], found.kept.loss if is_same else 0.0)
 
 
 def _describe(model: onnx.ModelProto, scheme: Scheme) -> None:
