@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -18,21 +17,20 @@ from autotune.quantisation.findings import Findings
 from autotune.quantisation.grid import Grid, NarrowFormat, activation_grid
 from autotune.quantisation.loss import Loss, Outputs, check_outputs, loss_of
 from autotune.quantisation.observation import observe, opened_model, run_all, serialised
-from autotune.quantisation.precision import (
-    PRICED,
-    Choice,
-    Gains,
-    PrecisionResult,
-    Step,
-    formats_of,
-    search_precision,
-    share_of,
-    steps_towards,
-)
+from autotune.quantisation.precision import PrecisionResult, search_precision
+from autotune.quantisation.prices import TargetPrices
 from autotune.quantisation.products import Network
 from autotune.quantisation.qdq import Formats, Scheme, narrow_tensors, write_qdq
 from autotune.quantisation.result import FrontPoint, ProductChoice, QuantizeResult
 from autotune.quantisation.samples import Samples
+from autotune.quantisation.steps import (
+    Choice,
+    Gains,
+    Step,
+    formats_of,
+    share_of,
+    steps_towards,
+)
 from autotune.quantisation.switched import with_switches
 from autotune.quantisation.target_costs import TargetCosts
 from autotune.quantisation.work import elements_of_weights, multiplications
@@ -181,21 +179,13 @@ class Quantiser:
             gains,
             self.dims,
             self.findings,
-            self._price(grids) if is_faster else None,
+            self._prices(grids) if is_faster else None,
             self.progress,
         )
 
-    def _price(self, grids: Mapping[str, Grid]) -> Callable[[Formats], float]:
-        """Return what predicts the seconds of the whole network on the target."""
-        costs, priced = self.costs, count(1)
-        assert costs is not None
-
-        def seconds(formats: Formats) -> float:
-            self.progress("predict", min(next(priced), PRICED), PRICED)
-            made = write_qdq(self.network, formats, grids, self.scheme)
-            return costs.seconds(made, self.dims)
-
-        return seconds
+    def _prices(self, grids: Mapping[str, Grid]) -> TargetPrices:
+        assert self.costs is not None
+        return TargetPrices(self.costs, self.network, grids, self.scheme, self.dims, self.progress)
 
     def _judged(
         self,
@@ -272,7 +262,7 @@ class Quantiser:
             return ()
         seconds = found.kept.seconds
         if seconds is not None and chosen != found.kept.formats:
-            seconds = self._price(grids)(chosen)
+            seconds = self._prices(grids)(chosen)
         greater = self._greater_loss(found, chosen, losses)
         kept = Choice(chosen, share_of(chosen, gains), greater, seconds)
         others = [one for one in found.front if one.formats != chosen]

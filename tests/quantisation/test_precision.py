@@ -15,7 +15,11 @@ from autotune.errors import InputError
 from autotune.quantisation.grid import NarrowFormat
 from autotune.quantisation.loss import Loss, loss_of
 from autotune.quantisation.observation import opened_model, run_all
-from autotune.quantisation.precision import (
+from autotune.quantisation.qdq import Formats, Scheme, write_qdq
+from autotune.quantisation.quantiser import Quantiser
+from autotune.quantisation.quantize import quantize
+from autotune.quantisation.samples import Samples
+from autotune.quantisation.steps import (
     Choice,
     Sensitivity,
     formats_of,
@@ -24,10 +28,6 @@ from autotune.quantisation.precision import (
     unbeaten,
     within_limit,
 )
-from autotune.quantisation.qdq import Formats, Scheme, write_qdq
-from autotune.quantisation.quantiser import Quantiser
-from autotune.quantisation.quantize import quantize
-from autotune.quantisation.samples import Samples
 from autotune.quantisation.switched import with_switches
 from autotune.quantisation.work import multiplications
 from autotune.runtime.session.opening import open_network
