@@ -168,6 +168,10 @@ bench-narrow-machines: $(BUILT) ## int8 against fp32 on every emulated machine, 
 	$(call say,"timing narrow networks on emulated machines")
 	@$(PY) -m benchmarks.narrow_machines --markdown docs/figures-narrow-machines.md
 
+bench-formats: $(BUILT) ## int8, bf16, and both chosen for each product, within a limit of the loss, on emulated machines (15 minutes)
+	$(call say,"choosing formats of products")
+	@$(PY) -m benchmarks.formats --markdown docs/figures-formats.md
+
 bench-machines: $(BUILT) ## how well the shipped model predicts drawn machines it never saw
 	$(call say,"judging the shipped model on unseen machines")
 	@$(PY) -m benchmarks.model_machines --markdown docs/figures-machines.md

@@ -36,7 +36,7 @@ from autotune.tuner.progress import silent
 from benchmarks.quantizers import drawn_runs
 from benchmarks.table import Table
 
-NETWORKS = ("mlp", "bert_small", "vit_tiny", "mobilenet_v2")
+NETWORKS = ("mlp", "bert_small", "mobilenet_v2")
 TARGETS = ("edge", "mobile")
 LIMIT = 0.015
 RUNS = 16
