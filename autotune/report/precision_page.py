@@ -31,7 +31,7 @@ def write_precision(result: QuantizeResult, path: Path) -> None:
 def precision_page(result: QuantizeResult) -> str:
     """Return the page as HTML text; nothing is loaded from elsewhere."""
     assert result.limit is not None, "a front belongs to a limit"
-    name, formats = " and ".join(result.scheme.formats), result.scheme.formats
+    name, formats = " or ".join(result.scheme.formats), result.scheme.formats
     return render(
         "precision.html",
         title=f"{result.network} in {', '.join(formats)} and float32",
