@@ -40,7 +40,7 @@ NETWORKS = ("mlp", "bert_small", "mobilenet_v2")
 TARGETS = ("edge", "mobile")
 LIMIT = 0.015
 RUNS = 16
-MEASURE = 64
+MEASURE = 160
 PRICES = 7
 """Place of ``price`` among the arguments of ``search_precision``."""
 BY_PARTS = "int8,bf16 by gains alone"

@@ -97,6 +97,7 @@ def _cache_folders() -> list[Path]:
         cache / "objects",
         cache / "padded",
         cache / "programs",
+        cache / "quantisation",
         cache / "tables",
         cache / "schedules",
         home() / "networks",
