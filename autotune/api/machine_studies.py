@@ -22,10 +22,10 @@ from autotune.tuner.machines.exploration import (
 )
 from autotune.tuner.machines.explored import ExploreResult
 from autotune.tuner.machines.figures import MachinePoint
-from autotune.tuner.machines.search_point import DEFAULT_MEASURE as POINT_MEASURE
 from autotune.tuner.machines.search_point import PointOptions, model_of
 from autotune.tuner.machines.space import Budget, Space
 from autotune.tuner.machines.sweep import Sweep, SweepResult
+from autotune.tuner.options import DEFAULT_MEASURE
 from autotune.tuner.progress import Progress, silent
 
 
@@ -33,7 +33,7 @@ def sweep(
     models: Iterable[Path | str] | Path | str,
     target: Path | str,
     settings: Iterable[str] | str,
-    measure: int = POINT_MEASURE,
+    measure: int = DEFAULT_MEASURE,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     store: Store | Path | str | None = None,
@@ -74,7 +74,7 @@ def explore(
     evaluations: int = DEFAULT_EVALUATIONS,
     seconds: float | None = None,
     confirm: int = DEFAULT_CONFIRMED,
-    measure: int = POINT_MEASURE,
+    measure: int = DEFAULT_MEASURE,
     components: Path | str | None = None,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotune.cli.commands.sweep import (
-    DEFAULT_MEASURE,
     BaseOption,
     PointMeasureOption,
     point_document,
@@ -31,6 +30,7 @@ from autotune.cli.options import (
 )
 from autotune.cli.progress import progress
 from autotune.disk.atomic_file import check_place
+from autotune.tuner.options import DEFAULT_MEASURE
 
 if TYPE_CHECKING:
     from autotune.tuner.machines.explored import Explored, ExploreResult

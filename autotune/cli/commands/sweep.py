@@ -27,6 +27,7 @@ from autotune.cli.options import (
 )
 from autotune.cli.progress import Report, progress
 from autotune.disk.atomic_file import check_place
+from autotune.tuner.options import DEFAULT_MEASURE
 from autotune.tuner.progress import SEARCH_STAGES
 
 if TYPE_CHECKING:
@@ -56,8 +57,6 @@ PointMeasureOption = Annotated[
         "--measure", min=1, max=MOST_COUNTED, help="Measurements of a network on a machine."
     ),
 ]
-DEFAULT_MEASURE = 64
-"""As ``tuner.machines.search_point`` has it, which imports much."""
 
 
 def sweep(

@@ -23,11 +23,8 @@ from autotune.targets.spec import HardwareSpec
 from autotune.tuner.fusion import search
 from autotune.tuner.machines.confirmation import confirm
 from autotune.tuner.machines.figures import NetworkFigures, Outcome, Unfit
-from autotune.tuner.options import SearchOptions
+from autotune.tuner.options import DEFAULT_MEASURE, SearchOptions
 from autotune.tuner.progress import Progress
-
-DEFAULT_MEASURE = 64
-"""Measurements of one network on one machine; the heuristic plan is always measured."""
 
 DECIDING = (
     *("operators", "graph", "fusion", "schedule", "lowering", "cost_model", "tuner"),
