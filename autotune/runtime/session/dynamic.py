@@ -36,7 +36,7 @@ from autotune.runtime.profile.registry import registry
 from autotune.runtime.profile.session_profile import SessionProfile
 from autotune.runtime.session.buckets import Buckets
 from autotune.runtime.session.compile_queue import CompileQueue
-from autotune.runtime.session.control.binding import check_values, unusual_types
+from autotune.runtime.session.control.binding import unusual_types
 from autotune.runtime.session.control.tree_runner import TreeRunner
 from autotune.runtime.session.control.version_table import Version
 from autotune.runtime.session.control.versions import GraphVersion, Runnable, Versions
@@ -72,7 +72,7 @@ class DynamicSession:
         _check_ranges(request)
         self._request = request
         self.target: Target = request.target
-        self.path = request.source
+        self.path, self._name = request.source, request.source.stem
         self._runs = Runs()
         self._queue = CompileQueue(self.name)
         self._proofs = CompileQueue(self.name)
@@ -89,7 +89,7 @@ class DynamicSession:
                 self._versions.prepare()
         except ModelError as error:
             raise ModelError(f"{self.path}: {error}") from None
-        self._declared = {value.name: value for value in self.model.inputs}
+        self._sequences = {info.name for info in self.inputs if info.dtype is None}
         self._dims = OpenDims.of(self.model, request.dims)
         is_settled = stamp is not None and stamp.settled(began)
         self._buckets = self._opened_buckets(stamp if is_settled else None)
@@ -131,7 +131,7 @@ class DynamicSession:
     @property
     def name(self) -> str:
         """Name of the network."""
-        return self.path.stem
+        return self._name
 
     @property
     def is_online(self) -> bool:
@@ -168,10 +168,9 @@ class DynamicSession:
         began = perf_counter_ns()
         if self._closed:
             raise AutotuneError(f"{self.name}: the session is closed; open another")
-        sequences = {info.name for info in self.inputs if info.dtype is None}
         fed: dict[str, Any] = {
             x: y
-            if y is None or (isinstance(y, list) and x in sequences)
+            if type(y) is np.ndarray or y is None or (isinstance(y, list) and x in self._sequences)
             else as_array(self.name, x, y)
             for x, y in inputs.items()
         }
@@ -188,7 +187,8 @@ class DynamicSession:
         the caller's."""
         extents = None
         if self._buckets is not None and not self._runs.is_patient:
-            extents = self._dims_of(fed)
+            assert self._dims is not None, "buckets have some"
+            extents = self._dims.extents(fed)  # a version refuses what does not fit
         if self._buckets is None or extents is None or self._is_compiled(fed):
             return owned(self._versions.run(fed), fed)
         is_served = self._buckets.note(extents)
@@ -206,15 +206,6 @@ class DynamicSession:
                 return made if is_compiled else owned(made, fed)
         with self._runs.deferred(is_served):
             return owned(self._versions.run(fed), fed)
-
-    def _dims_of(self, fed: dict[str, Any]) -> Mapping[str, int] | None:
-        """The extents of open dimensions; None for inputs that do not fit, which a version refuses."""
-        assert self._dims is not None, "buckets have some"
-        try:
-            check_values(self.name, self._declared, fed)
-        except InputError:
-            return None
-        return self._dims.extents(fed)
 
     def _is_compiled(self, fed: dict[str, Any]) -> bool:
         version = self._versions.peek(fed)
