@@ -59,9 +59,10 @@ class DynamicSession:
     A run binds open dimensions by the arrays that it is given. For every new binding the network is
     specialised: imported, planned and compiled by a session of its own; ``VERSIONS_KEPT`` of them
     stay, the least recently used goes first. No run waits for the compiler on this CPU: numpy
-    answers until the programs of a binding are there (``TieredPart``). Control flow is a tree: each straight piece and each
-    body is a network of its own, with versions of its own. Plans run the versions whose graphs they
-    were made for; other versions are planned by rule.
+    answers until the programs of a binding are there (``TieredPart``). A decoder's steps have theirs when
+    the session is open. Control flow is a tree: each straight piece and each body is a network of its own,
+    with versions of its own. Plans run the versions whose graphs they were made for; other versions are
+    planned by rule.
 
     Raises ``ModelError`` for a bad network, as far as that is known before shapes are, and
     ``InputError`` for ranges: they require static shapes.
@@ -93,6 +94,8 @@ class DynamicSession:
         self._dims = OpenDims.of(self.model, request.dims)
         is_settled = stamp is not None and stamp.settled(began)
         self._buckets = self._opened_buckets(stamp if is_settled else None)
+        if self._buckets is not None:
+            self._buckets.prepare_steps()
         register(self)
 
     def _opened_buckets(self, stamp: FileStamp | None) -> Buckets | None:
@@ -104,7 +107,6 @@ class DynamicSession:
         weights = self.model.weights.data
         kept = None if stamp is None else PaddedCache(stamp, self._request.dims, weights)
         buckets = Buckets(self.model, self.name, self._dims, self._tiered, queues, self._runs, kept)
-        buckets.expect_steps()
         return buckets
 
     def _part(self, graph: Graph) -> Runnable:
