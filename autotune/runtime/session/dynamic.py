@@ -106,8 +106,7 @@ class DynamicSession:
         queues = self._proofs, self._queue
         weights = self.model.weights.data
         kept = None if stamp is None else PaddedCache(stamp, self._request.dims, weights)
-        buckets = Buckets(self.model, self.name, self._dims, self._tiered, queues, self._runs, kept)
-        return buckets
+        return Buckets(self.model, self.name, self._dims, self._tiered, queues, self._runs, kept)
 
     def _part(self, graph: Graph) -> Runnable:
         """One graph: compiled in the background where runs are for their answers; at once where they

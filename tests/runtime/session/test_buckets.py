@@ -215,7 +215,9 @@ def _generated(session: Session, first: int, count: int, hand_on: Any) -> list[d
     for past in range(first, first + count):
         inputs |= {x: y for x, y in fed(past, 1).items() if "past" not in x}
         made.append(session.run(inputs))
-        cache = {x: made[-1][x.replace("past_key_values", "present")] for x in inputs if "past" in x}
+        cache = {
+            x: made[-1][x.replace("past_key_values", "present")] for x in inputs if "past" in x
+        }
         inputs |= {x: hand_on(y) for x, y in cache.items()}
     return made
 
