@@ -24,6 +24,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.padding.padded_graph import PaddedGraph, padded_graph
 from autotune.graph.padding.spans import Anchor, Samples, Unfit
 from autotune.runtime.caches.padded_cache import PaddedCache
+from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.session.compile_queue import CompileQueue
 from autotune.runtime.session.open_dims import OpenDims
@@ -232,7 +233,8 @@ class Buckets:
 
     def _proved(self, line: Line, bucket: int) -> PaddedGraph:
         """Prove a bucket. Raises ``Unfit`` and ``ModelError``."""
-        return prove(self._model, self._name, self._dims, line, bucket, self._runs.give_way)
+        with pause_collector():  # it would look through the imports twice, 30 ms each, while runs wait
+            return prove(self._model, self._name, self._dims, line, bucket, self._runs.give_way)
 
     def _is_served(self, line: Line) -> bool:
         """Return True if some bucket of a line is compiled."""
