@@ -137,8 +137,8 @@ def markdown(table: Table) -> str:
         "Written by `make bench-decoder`: decoders exported with open batch, sequence and past, whose cache "
         f"grows by one at every step. A prompt of {PROMPT} tokens, then {STEPS} steps, {GENERATIONS} times; every engine "
         "in a process of its own. With caches empty, every shape is new; *the next process* finds on disk what the first one "
-        "proved and compiled. Figures up to *to the last token*, which includes opening, are of the process's first "
-        "generation, the warm ones of its last. A *ratio* is tokens per second over ONNX Runtime's in the same "
+        "proved and compiled. Opening makes the programs of a decoder's steps. Figures up to *to the last token*, which "
+        "includes opening, are of the process's first generation, the warm ones of its last. A *ratio* is tokens per second over ONNX Runtime's in the same "
         "generation, *difference* the largest one of sampled logits over the largest logit. "
         f"{busy()}\n\n"
     )

@@ -233,7 +233,7 @@ class Buckets:
 
     def _proved(self, line: Line, bucket: int) -> PaddedGraph:
         """Prove a bucket. Raises ``Unfit`` and ``ModelError``."""
-        with pause_collector():  # it would look through the imports twice, 30 ms each, while runs wait
+        with pause_collector():  # it would look through the imports twice, 30 ms each
             return prove(self._model, self._name, self._dims, line, bucket, self._runs.give_way)
 
     def _is_served(self, line: Line) -> bool:
