@@ -29,7 +29,7 @@ class PaddedPart:
         self.padded, self.part = padded, part
         self._local = threading.local()
         self._clean: WeakValueDictionary[int, AnyArray] = WeakValueDictionary()
-        """Outputs that callers hold whose padding is zero, by ``id``."""
+        """Outputs that callers hold, in padding of zeros, by ``id``. A part of one lies in what it was cut from."""
         self._inputs = [(x, _growth(padded, x, spans)) for x, spans in padded.inputs.items()]
         self._outputs = [(x, _growth(padded, x, spans)) for x, spans in padded.outputs.items()]
         self._growths = {one for _, one in (*self._inputs, *self._outputs) if one is not None}
@@ -68,10 +68,10 @@ class PaddedPart:
     ) -> AnyArray:
         if value.shape == shape:
             return value
-        base = value.base
-        if isinstance(base, np.ndarray) and self._clean.get(id(base)) is base:
-            is_whole = base.shape == shape and _is_same_view(value, base[places])
-            if is_whole:
+        base = value.base if self._clean.get(id(value)) is value else None
+        if isinstance(base, np.ndarray) and base.shape == shape:
+            is_kept = _is_same_view(value, base[places])
+            if is_kept:
                 return base
         kept: dict[str, tuple[AnyArray, int, Places]] = self._local.__dict__.setdefault("kept", {})
         whole, before, cleared = kept.get(name, (None, 0, places))
@@ -84,9 +84,10 @@ class PaddedPart:
         return whole
 
     def _true(self, name: str, value: AnyArray, places: Places) -> AnyArray:
+        view = value[places]
         if name in self.padded.clean:
-            self._clean[id(value)] = value
-        return value[places]
+            self._clean[id(view)] = view
+        return view
 
     def _places(self, growth: _Growth, extent: int) -> Places:
         """Where the true elements of a tensor lie."""

@@ -241,6 +241,21 @@ def test_a_cache_that_is_handed_back_is_what_a_copy_of_it_is(decoder: Path, hand
             np.testing.assert_allclose(one[name], value, rtol=2e-5, atol=2e-5)
 
 
+def test_a_part_of_a_cache_that_is_handed_back_lies_in_zeros(decoder: Path) -> None:
+    """A sliding window drops the first place: what stands before the rest is no padding."""
+    with Session(decoder, "cpu:1") as session:
+        made = session.run(fed(6, 1))
+        cache = {}
+        for name in (x for x in fed(6, 1) if "past" in x):
+            whole = made[name.replace("past_key_values", "present")]
+            whole[:, :, 0] = np.inf
+            cache[name] = whole[:, :, 1:]
+        copied = {x: y.copy() for x, y in cache.items()}
+        one, other = session.run(fed(6, 1) | cache), session.run(fed(6, 1) | copied)
+    for name, value in other.items():
+        np.testing.assert_array_equal(one[name], value)
+
+
 def test_a_cache_that_is_handed_back_is_run_where_it_is(
     decoder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
