@@ -136,8 +136,12 @@ class _Search:
             _measure_heuristic(self.evaluator, choices)
             if carried is not None:
                 limit = self.options.measure - len(self.evaluator.records)
-                began_from.append(carried.measure(problem, self.evaluator, heuristic, limit))
+                likely = state.prover.prove(state.plans).partition
+                plans = (likely, *carried.plans[:1], heuristic)
+                began_from.append(carried.measure(problem, self.evaluator, plans, limit))
 
+        if carried is not None and not self.options.measure:
+            began_from.append(carried.line(problem, self.evaluator, heuristic))
         try:
             self._try_all(state, open_with, baselines, history)
             self._cover(state, baselines)
