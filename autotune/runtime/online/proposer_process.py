@@ -51,16 +51,23 @@ class ProposerProcess:
     """
 
     def __init__(
-        self, graph: Graph, spec: HardwareSpec, ranges: Mapping[str, Interval], seed: int = 0
+        self,
+        graph: Graph,
+        spec: HardwareSpec,
+        ranges: Mapping[str, Interval],
+        seed: int = 0,
+        model: bytes | None = None,
     ) -> None:
+        """``model`` is a cost model of this machine (``CostModel.to_bytes``), which ranks proposals."""
         self._graph, self._spec, self._ranges, self._seed = graph, spec, ranges, seed
+        self._model = model
         self._worker: _Worker | None = None
         self._changing = threading.Lock()
         self._is_wanted = True
         self._is_late = False
 
-    def propose(self, occasion: Occasion) -> Version | None:
-        """Have a version proposed; waits for it. Raises ``AutotuneError`` if the worker has died, hangs, or met a
+    def propose(self, occasion: Occasion) -> tuple[Version, ...]:
+        """Have versions proposed; waits for it. Raises ``AutotuneError`` if the worker has died, hangs, or met a
         defect."""
         with _SLOT.taken(self):
             try:
@@ -76,15 +83,13 @@ class ProposerProcess:
                 self.close()
                 raise
 
-    def _proposed(self, occasion: Occasion) -> Version | None:
+    def _proposed(self, occasion: Occasion) -> tuple[Version, ...]:
         worker = self._running()
         answer = self._answer(worker.line, occasion)
         if isinstance(answer, Broken):
             raise AutotuneError(answer.reason)
-        if answer is None:
-            return None
-        draft = worker.receiver.receive(answer.draft)
-        return Version(answer.edits, draft, answer.refused)
+        receive = worker.receiver.receive
+        return tuple(Version(one.edits, receive(one.draft), one.refused) for one in answer)
 
     @contextmanager
     def _limited(self) -> Iterator[None]:
@@ -104,13 +109,13 @@ class ProposerProcess:
             self._is_late = True
             worker.process.kill()
 
-    def _answer(self, line: Connection, occasion: Occasion) -> Answered | Broken | None:
+    def _answer(self, line: Connection, occasion: Occasion) -> tuple[Answered, ...] | Broken:
         names = tuple(self._graph.inputs)
         line.send(Asked(replace(occasion, inputs=()), names, len(occasion.inputs)))
         for inputs in occasion.inputs:
             for name in names:
                 send_array(line, inputs[name])
-        answer: Answered | Broken | None = line.recv()
+        answer: tuple[Answered, ...] | Broken = line.recv()
         return answer
 
     @property
@@ -155,6 +160,7 @@ class ProposerProcess:
                 self._spec,
                 dict(self._ranges),
                 self._seed,
+                self._model,
             )
         )
         for value in graph.constants.values():

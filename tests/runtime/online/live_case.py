@@ -38,7 +38,7 @@ from autotune.targets.spec import HardwareSpec
 
 SPEC = load_spec("cpu:1")
 Clock = Callable[[Names], float]
-"""Microseconds of a group by its operators."""
+"""Tenths of a millisecond of a group by its operators."""
 
 
 def chain(length: int = 4) -> Graph:
@@ -75,7 +75,7 @@ def feeds(graph: Graph, seed: int = 0) -> dict[str, Array]:
 
 @dataclass
 class DrawnMachine:
-    """A target that runs whole networks. ``clock`` gives a group's microseconds, ``noise`` the spread of one time."""
+    """A target that runs whole networks. ``clock`` gives a group's tenths of a millisecond, ``noise`` the spread of one time."""
 
     graph: Graph
     clock: Clock
@@ -102,7 +102,7 @@ class DrawnMachine:
         """Nanoseconds of one execution of groups, with an outlier now and then."""
         noise = np.exp(self.noise * self.rng.standard_normal(len(names)))
         outlier = np.where(self.rng.random(len(names)) < 0.01, 3.0, 1.0)
-        drawn: npt.NDArray[np.float64] = outlier * noise * [1000 * self.clock(x) for x in names]
+        drawn: npt.NDArray[np.float64] = outlier * noise * [100_000 * self.clock(x) for x in names]
         return drawn
 
     def linkables(self, network: object) -> Any:
@@ -174,7 +174,7 @@ class ScriptedProposer:
     seen: list[Occasion] = field(default_factory=list)
     fails: int = 0
 
-    def propose(self, occasion: Occasion) -> Version | None:
+    def propose(self, occasion: Occasion) -> tuple[Version, ...]:
         """Return the version, or raise while it ``fails``."""
         if self.fails:
             self.fails -= 1
@@ -188,10 +188,10 @@ class ScriptedProposer:
                 if edit.key not in occasion.settled and applies(occasion.plan, edit)
             )
             if not edits:
-                return None
+                return ()
         good = tuple(edit for edit in edits if edit not in self.refuses)
         draft: Any = DrawnDraft(self.machine, edited(occasion.plan, good))
-        return Version(good, draft, tuple(edit for edit in edits if edit not in good))
+        return (Version(good, draft, tuple(edit for edit in edits if edit not in good)),)
 
     def close(self) -> None:
         """Nothing is held."""
