@@ -26,6 +26,7 @@ from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.fusion import search
+from autotune.tuner.machines.confirmation import confirm
 from autotune.tuner.machines.search_point import model_of
 from autotune.tuner.neighbour import machine_distance
 from autotune.tuner.options import SearchOptions
@@ -69,6 +70,8 @@ class Survival:
     as_many: int
     tuned: int
     both: int
+    unmeasured: int
+    model_alone: int
     began_from: str
 
     def share(self, cycles: int) -> float:
@@ -87,16 +90,26 @@ class Survival:
             f"{self.heuristic:,}",
             f"{self.heuristic / self.tuned - 1:.1%}",
             str(self.carried_measurements),
-            f"{self.share(self.carried):.0%}",
-            f"{self.share(self.as_many):.0%}",
-            f"{self.share(self.both):.0%}",
+            *(f"{share:.0%}" for share in self.shares),
         )
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Shares of the ways, in the order of the table."""
+        ways = self.model_alone, self.unmeasured, self.carried, self.as_many, self.both
+        return tuple(map(self.share, ways))
 
 
 def cycles(plan: PlanResult | None) -> int:
     """Measured cycles of a plan."""
     assert plan is not None and plan.measured_cycles is not None
     return plan.measured_cycles
+
+
+def confirmed(result: GraphSearch, graph: Graph, spec: HardwareSpec) -> int:
+    """Cycles of a plan that nothing has measured yet."""
+    rows = [(x.group, () if x.schedule is None else (x.schedule,)) for x in result.found.groups]
+    return confirm(graph, rows, spec, 0.0, 1).cycles
 
 
 def searched(
@@ -145,13 +158,15 @@ def survivals(network: str) -> Iterator[Survival]:
                 cycles(as_many.found),
                 cycles(tuned.found),
                 cycles(both.found),
+                confirmed(run("unmeasured", 0), graph, spec),
+                confirmed(run("model alone", 0, carries=False), graph, spec),
                 carried.began_from,
             )
 
 
 def summary(rows: list[Survival]) -> Iterator[tuple[str, ...]]:
     """Give the mean and the worst row."""
-    shares = np.array([[x.share(x.carried), x.share(x.as_many), x.share(x.both)] for x in rows])
+    shares = np.array([x.shares for x in rows])
     weights = np.array([x.heuristic / x.tuned - 1 for x in rows])
     mean, worst = shares.mean(axis=0), shares.min(axis=0)
     weighted = weights @ shares / weights.sum()
@@ -170,7 +185,8 @@ def tables(networks: Iterable[str]) -> Iterator[Table]:
         "Share of the tuned gain",
         (
             *("network", "change", "distance", "fit", "heuristic cycles", "tuned gain", "measured"),
-            *("carried", "anew, as many", "carried, then searched"),
+            *("model alone", "carried, unmeasured", "carried", "anew, as many"),
+            "carried, then searched",
         ),
         (*(one.row for one in rows), *summary(rows)),
     )
@@ -182,11 +198,17 @@ Written by `make bench-carried`. A network is tuned on `{BASE}` with {MEASURE} m
 changes, which makes it a machine without measurements. *tuned gain* is what {MEASURE} measurements from nothing gain there over the
 heuristic plan. The last columns are shares of that gain:
 
-- *carried*: the heuristic plan and the plan of `{BASE}`, each schedule that still fits, and nothing else (`--strategy heuristic`);
+- *model alone*: the plan that the shipped model expects to be best, without a measurement of this machine or of its neighbour
+  (`--measure 0` with an empty store);
+- *carried, unmeasured*: the same with the store of `{BASE}` (`--measure 0`). What `{BASE}` measured corrects the model, its schedules
+  are candidates, and those that do not fit are repaired to the nearest legal ones;
+- *carried*: the heuristic plan, the plan of `{BASE}` and the one expected to be best are measured, two schedules of each group, and
+  nothing else (`--strategy heuristic`);
 - *anew, as many*: a search from nothing with as many measurements;
 - *carried, then searched*: what `autotune search` does by default, with {MEASURE} measurements.
 
-The heuristic plan itself has 0 %. *fit* counts the schedules of the neighbour that are legal on the changed machine; *distance* is
+The heuristic plan itself has 0 %. Of an unmeasured plan the emulator tells the cycles afterwards: it may be dearer than the heuristic
+plan, less than 0 %. *fit* counts the schedules of the neighbour that are legal on the changed machine; *distance* is
 the root mean square of the log2 ratios of its numbers. Cycles of emulated machines repeat exactly.
 
 """

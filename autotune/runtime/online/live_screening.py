@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from autotune.runtime.variants.tournament import Tournament
 from autotune.runtime.online.bursts import Bursts, BurstShape
 from autotune.runtime.online.compared_runs import ComparedRuns, Scope
 from autotune.runtime.online.trial_budget import TrialBudget
 from autotune.runtime.variants.edits import Edit, Grouping
+from autotune.runtime.variants.tournament import Tournament
 
 ROUNDS = 3
 """Bursts of every version."""
