@@ -11,7 +11,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -123,15 +123,19 @@ def searched(
     )
 
 
-def survivals(network: str) -> Iterator[Survival]:
-    """Tune a network on the base machine, then measure each changed one."""
+def survivals(network: str, done: set[str]) -> Iterator[Survival]:
+    """Tune a network on the base machine, then measure each changed one that is not ``done``."""
     base = load_spec(BASE)
+    if done >= changes(base).keys():
+        return
     graph = open_network(resolve_model(network), None, Layout(base.layout), Accuracy.EXACT)
     with tempfile.TemporaryDirectory() as folder:
         known = Path(folder) / "known"
         with Store.open(known / "store.db") as store:
             searched(graph, base, store, MEASURE)
         for number, (what, spec) in enumerate(changes(base).items()):
+            if what in done:
+                continue
 
             def run(
                 way: str, measure: int, strategy: str = "model", carries: bool = True
@@ -174,14 +178,9 @@ def summary(rows: list[Survival]) -> Iterator[tuple[str, ...]]:
         yield (name, *[""] * 6, *(f"{x:.0%}" for x in figures))
 
 
-def tables(networks: Iterable[str]) -> Iterator[Table]:
-    """Measure all networks."""
-    rows = []
-    for network in networks:
-        for one in survivals(network):
-            print(*one.row, flush=True)
-            rows.append(one)
-    yield Table(
+def table_of(rows: list[Survival]) -> Table:
+    """Return the table of all rows."""
+    return Table(
         "Share of the tuned gain",
         (
             *("network", "change", "distance", "fit", "heuristic cycles", "tuned gain", "measured"),
@@ -190,6 +189,20 @@ def tables(networks: Iterable[str]) -> Iterator[Table]:
         ),
         (*(one.row for one in rows), *summary(rows)),
     )
+
+
+def measure(networks: Iterable[str], kept: Path | None) -> list[Survival]:
+    """Measure what is not kept, and keep it."""
+    rows = []
+    if kept is not None and kept.exists():
+        rows = [Survival(**row) for row in json.loads(kept.read_text())]
+    for network in networks:
+        for one in survivals(network, {row.change for row in rows if row.network == network}):
+            print(*one.row, flush=True)
+            rows.append(one)
+            if kept is not None:
+                kept.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    return [row for row in rows if row.network in networks]
 
 
 HEAD = f"""# Figures of carried plans
@@ -215,20 +228,16 @@ the root mean square of the log2 ratios of its numbers. Cycles of emulated machi
 
 
 def main() -> None:
-    """Print the table; ``--markdown FILE`` and ``--json FILE`` keep it too."""
+    """Print the table; ``--markdown FILE`` keeps it too."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", nargs="+", default=NETWORKS)
-    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument("--json", type=Path, help="rows to go on from, and to keep")
     parser.add_argument("--markdown", type=Path, help="also write docs/figures-carried.md here")
     chosen = parser.parse_args()
-    found = list(tables(chosen.networks))
-    for table in found:
-        print(table.text(), end="\n\n", flush=True)
+    table = table_of(measure(chosen.networks, chosen.json))
+    print(table.text())
     if chosen.markdown is not None:
-        chosen.markdown.write_text(HEAD + "\n\n".join(t.markdown() for t in found) + "\n")
-    if chosen.json is not None:
-        plain = {t.title: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in found}
-        chosen.json.write_text(json.dumps(plain, indent=1) + "\n")
+        chosen.markdown.write_text(HEAD + table.markdown() + "\n")
 
 
 if __name__ == "__main__":

@@ -22,13 +22,16 @@ from autotune.runtime.online.proposer_worker import (
     Opening,
     send_array,
 )
+from autotune.runtime.online.thread_priority import run_at_times
 from autotune.targets.spec import HardwareSpec
 
 _MODULE = "autotune.runtime.online.proposer_worker"
 _LOOK_SECONDS = 0.2
 """Time between two looks at whether a session that waits for its turn is still open."""
+IDLE_SECONDS = 60.0
+"""How long a proposal waits for idle cores before its worker runs beside others, at the lowest priority."""
 LIMIT_SECONDS = 1200.0
-"""How long a proposal may take, at the lowest priority; then its worker is ended."""
+"""How long a proposal may take; then its worker is ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +98,23 @@ class ProposerProcess:
     def _limited(self) -> Iterator[None]:
         """Kill the worker if this takes too long: whoever sends to it or waits for it then gets an ``OSError``."""
         self._is_late = False
-        timer = threading.Timer(LIMIT_SECONDS, self._kill)
-        timer.daemon = True
-        timer.start()
+        timers = [
+            threading.Timer(IDLE_SECONDS, self._hurry),
+            threading.Timer(LIMIT_SECONDS, self._kill),
+        ]
+        for timer in timers:
+            timer.daemon = True
+            timer.start()
         try:
             yield
         finally:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
+
+    def _hurry(self) -> None:
+        worker = self._worker
+        if worker is not None:
+            run_at_times(worker.process.pid)
 
     def _kill(self) -> None:
         worker = self._worker

@@ -22,7 +22,7 @@ from autotune.operators.op import Op
 from autotune.operators.tensor import Array, TensorType
 from autotune.runtime.online.draft_transfer import DraftSender, SentDraft
 from autotune.runtime.online.proposer import LocalProposer, Occasion
-from autotune.runtime.online.thread_priority import yield_to_runs
+from autotune.runtime.online.thread_priority import run_when_idle
 from autotune.runtime.variants.edits import Edit
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.spec import HardwareSpec
@@ -92,7 +92,7 @@ def receive_array(line: Connection) -> Array:
 
 def serve(descriptor: int) -> None:
     """Answer occasions that come over the socket until the other end hangs up."""
-    yield_to_runs()
+    run_when_idle()
     threading.Thread(target=end_with_parent, args=(descriptor,), daemon=True).start()
     with Connection(descriptor) as line:
         try:

@@ -16,11 +16,13 @@ from autotune.runtime.execution.event import EventKind
 from autotune.runtime.online.bursts import GAP, BurstShape
 from autotune.runtime.online.live_tuner import EVENTS_KEPT
 from autotune.runtime.online.serving import WINDOW_RUNS
+from autotune.runtime.online.trial_budget import BUDGET
 from autotune.runtime.variants.variants import Names
 from tests.runtime.online.live_case import Bench, DrawnMachine, chain, grouped, merge
 
 GRAPH = chain()
 P0T0, P1T1 = merge(GRAPH, "p0", "t0"), merge(GRAPH, "p1", "t1")
+P2T2 = merge(GRAPH, "p2", "t2")
 
 
 def alone(names: Names) -> float:
@@ -66,6 +68,35 @@ def test_of_two_edits_on_trial_only_the_better_one_is_adopted() -> None:
     assert {("p1",), ("t1",)} <= b.groups
     assert b.proposer.seen[-1].wishes is None
     assert any(seen.wishes == (P0T0,) for seen in b.proposer.seen)
+
+
+def test_of_edits_in_several_versions_the_promising_one_alone_goes_on_trial() -> None:
+    def clock(names: Names) -> float:
+        return alone(names) * {("p0", "t0"): 0.8, ("p1", "t1"): 1.1}.get(names, 1.0)
+
+    b = Bench(DrawnMachine(GRAPH, clock, 0.01, 0.0, seed=1), [P0T0, P1T1, P2T2])
+    b.proposer.apart = True
+    b.run(2500)
+    assert b.kinds()[:5] == [
+        EventKind.PROPOSED,
+        EventKind.MEASURED,
+        EventKind.PROPOSED,
+        EventKind.MEASURED,
+        EventKind.SWAPPED,
+    ]
+    assert any(seen.wishes == (P0T0,) for seen in b.proposer.seen)
+    assert all(seen.wishes in (None, (), (P0T0,)) for seen in b.proposer.seen)
+    assert ("p0", "t0") in b.groups
+    assert {("p1",), ("t1",), ("p2",), ("t2",)} <= b.groups
+    assert b.tuner.budget.spent_share <= 1.5 * BUDGET
+
+
+def test_a_screening_without_promise_tries_nothing_and_counts_as_fruitless() -> None:
+    b = Bench(replace(merged(1.05), noise=0.01, outliers=0.0), [P0T0, P1T1, P2T2])
+    b.proposer.apart = True
+    b.run(3000)
+    assert b.kinds() == [EventKind.PROPOSED, EventKind.MEASURED]
+    assert b.published.current.plan_version == 0
 
 
 def test_a_merge_that_computes_other_numbers_is_never_served() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -21,6 +23,7 @@ from autotune.runtime.online.draft_transfer import DraftReceiver, DraftSender
 from autotune.runtime.online.input_samples import KEPT, InputSamples, with_edges
 from autotune.runtime.online.proposer import LocalProposer, Occasion
 from autotune.runtime.online.proposer_process import ProposerProcess
+from autotune.runtime.online.thread_priority import LOWEST
 from autotune.runtime.variants.edits import EditKind, Grouping, groupings_of
 from autotune.targets.native.running.target import NativeTarget
 from tests.runtime.online.live_case import SPEC, chain, feeds, grouped, merge
@@ -160,6 +163,23 @@ def test_another_process_proposes_the_same_and_may_be_ended_at_any_time() -> Non
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process can be stopped here")
+@pytest.mark.skipif(sys.platform != "linux", reason="priorities of Linux")
+def test_the_process_runs_on_idle_cores_alone_until_it_has_waited_for_long() -> None:
+    process = ProposerProcess(GRAPH, SPEC, {})
+    try:
+        process.propose(occasion(grouped(GRAPH), wishes=()))
+        assert process._worker is not None
+        number = process._worker.process.pid
+        assert os.sched_getscheduler(number) == os.SCHED_IDLE
+        assert os.getpriority(os.PRIO_PROCESS, number) == LOWEST
+        process._hurry()
+        if os.geteuid() == 0:  # others may not be permitted to
+            assert os.sched_getscheduler(number) == os.SCHED_OTHER
+        assert process.propose(occasion(grouped(GRAPH), wishes=()))
+    finally:
+        process.close()
+
+
 def test_a_process_that_hangs_is_ended_and_another_takes_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
