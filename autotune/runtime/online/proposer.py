@@ -6,7 +6,7 @@ the interpreter, and checking the threads, that requests need.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -47,6 +47,8 @@ VERSIONS = 6
 """Versions that are screened at once: so many edits of one place."""
 LEAST_SHARE = 0.002
 """Share of a run below which a place is left as it is."""
+MOST_BYTES = 64 << 20
+"""Constants that the edits of one screening may pack anew; the other edits wait for the next one."""
 MOST_LOSS = 0.25
 """Expected loss of a place's time beyond which an edit is not tried."""
 
@@ -164,13 +166,21 @@ class LocalProposer:
         merges = merge_edits(groups, plan, seconds, occasion.frequencies, made.scheduled, made.cost)
         others = schedule_edits(groups, plan, seconds, made.scheduled, made.schedules, made.cost)
         found = [edit for edit in (*merges, *others) if edit.key not in occasion.settled]
-        return _dealt(found, occasion.seconds)
+        return _dealt(found, occasion.seconds, self._constant_bytes)
+
+    def _constant_bytes(self, edit: Edit) -> int:
+        """Return the memory of the constants that an edit's groups read."""
+        constants, of = self.graph.constants, self._groups.of
+        names = {x for group, _ in edit.removed for x in of(group).inputs if x in constants}
+        return sum(constants[x].nbytes for x in names)
 
 
-def _dealt(edits: Sequence[Edit], seconds: Mapping[GroupName, float]) -> list[tuple[Edit, ...]]:
+def _dealt(
+    edits: Sequence[Edit], seconds: Mapping[GroupName, float], bytes_of: Callable[[Edit], int]
+) -> list[tuple[Edit, ...]]:
     """Deal edits to ``VERSIONS`` versions: each takes the most promising that is left of every place.
 
-    Places of more time come first where they overlap.
+    Places of more time come first where they overlap, and where not all may pack their constants.
     """
     total = sum(seconds.values())
     places: dict[tuple[Grouping, ...], list[Edit]] = {}
@@ -183,13 +193,16 @@ def _dealt(edits: Sequence[Edit], seconds: Mapping[GroupName, float]) -> list[tu
         row.sort(key=lambda edit: -edit.gain_seconds)
         del row[max(2, round(100 * _took(row[0], seconds) / total)) :]
     versions = []
+    left = MOST_BYTES
     for _ in range(VERSIONS):
         taken: set[Grouping] = set()
         version = []
         for row in rows:
-            if row and taken.isdisjoint(row[0].removed):
-                taken |= set(row[0].removed)
-                version.append(row.pop(0))
+            if not row or not taken.isdisjoint(row[0].removed) or bytes_of(row[0]) > left:
+                continue
+            left -= bytes_of(row[0])
+            taken |= set(row[0].removed)
+            version.append(row.pop(0))
         versions.append(tuple(version))
     return [version for version in versions if version]
 

@@ -83,6 +83,19 @@ def test_settled_edits_are_not_proposed_again() -> None:
     pytest.fail("proposals never end")
 
 
+def test_a_screening_packs_no_more_constants_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    product = next(iter(GRAPH.constants.values()))
+    monkeypatch.setattr(proposer_module, "MOST_BYTES", 2 * product.nbytes)
+    versions = local().propose(occasion(grouped(GRAPH)))
+    edits = [edit for version in versions for edit in version.edits]
+    packed = sum(
+        product.nbytes * sum(name.startswith("p") for name in edit.names) for edit in edits
+    )
+    assert 0 < packed <= 2 * product.nbytes
+
+
 def test_a_version_computes_what_the_reference_computes() -> None:
     (version,) = local().propose(occasion(grouped(GRAPH), wishes=(merge(GRAPH, "p0", "t0"),)))
     fed = feeds(GRAPH, 3)
