@@ -170,6 +170,8 @@ class LiveTuner:
         self._promising = tuple(edit for edit in self._promising if chosen and edit not in chosen)
         versions = self._versions(plan, seconds, chosen or None)
         if not versions and not chosen:
+            if self._fruitless == REST - 1:  # again: to ask takes a process
+                self._count_trial(False)
             self._fruitless = REST
         elif len(versions) > 1:
             self._screen(versions, seconds)

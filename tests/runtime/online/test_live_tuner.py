@@ -70,22 +70,21 @@ def test_of_two_edits_on_trial_only_the_better_one_is_adopted() -> None:
     assert any(seen.wishes == (P0T0,) for seen in b.proposer.seen)
 
 
-def test_of_edits_in_several_versions_the_promising_one_alone_goes_on_trial() -> None:
+def test_of_edits_in_several_versions_the_promising_ones_alone_go_on_trial() -> None:
     def clock(names: Names) -> float:
         return alone(names) * {("p0", "t0"): 0.8, ("p1", "t1"): 1.1}.get(names, 1.0)
 
-    b = Bench(DrawnMachine(GRAPH, clock, 0.01, 0.0, seed=1), [P0T0, P1T1, P2T2])
+    b = Bench(DrawnMachine(GRAPH, clock, 0.01, 0.0), [P0T0, P1T1, P2T2])
     b.proposer.apart = True
     b.run(2500)
-    assert b.kinds()[:5] == [
+    screened, chosen, tried = b.kinds()[:3]
+    assert (screened, chosen, tried) == (
         EventKind.PROPOSED,
         EventKind.MEASURED,
         EventKind.PROPOSED,
-        EventKind.MEASURED,
-        EventKind.SWAPPED,
-    ]
-    assert any(seen.wishes == (P0T0,) for seen in b.proposer.seen)
-    assert all(seen.wishes in (None, (), (P0T0,)) for seen in b.proposer.seen)
+    )
+    wishes = [seen.wishes for seen in b.proposer.seen if seen.wishes]
+    assert P0T0 in wishes[0] and all(P1T1 not in wished for wished in wishes)
     assert ("p0", "t0") in b.groups
     assert {("p1",), ("t1",), ("p2",), ("t2",)} <= b.groups
     assert b.tuner.budget.spent_share <= 1.5 * BUDGET
