@@ -83,8 +83,8 @@ def test_of_edits_in_several_versions_the_promising_ones_alone_go_on_trial() -> 
         EventKind.MEASURED,
         EventKind.PROPOSED,
     )
-    wishes = [seen.wishes for seen in b.proposer.seen if seen.wishes]
-    assert P0T0 in wishes[0] and all(P1T1 not in wished for wished in wishes)
+    wishes = [{edit.key for edit in seen.wishes} for seen in b.proposer.seen if seen.wishes]
+    assert P0T0.key in wishes[0] and all(P1T1.key not in wished for wished in wishes)
     assert ("p0", "t0") in b.groups
     assert {("p1",), ("t1",), ("p2",), ("t2",)} <= b.groups
     assert b.tuner.budget.spent_share <= 1.5 * BUDGET
