@@ -131,19 +131,24 @@ class _Search:
         history: list[TriedPlan] = []
         stop: KeyboardInterrupt | TargetError | None = None
         began_from: list[str] = []
+        opened: list[Partition] = []
 
         def open_with() -> None:
             _measure_heuristic(self.evaluator, choices)
             if carried is not None:
                 limit = self.options.measure - len(self.evaluator.records)
-                began_from.append(carried.measure(problem, self.evaluator, heuristic, limit))
+                opened.append(state.prover.prove(state.plans).partition)
+                plans = (*opened, *carried.plans[:1], heuristic)
+                began_from.append(carried.measure(problem, self.evaluator, plans, limit))
 
+        if carried is not None and not self.options.measure:
+            began_from.append(carried.line(problem, self.evaluator, heuristic))
         try:
             self._try_all(state, open_with, baselines, history)
             self._cover(state, baselines)
-            best = self._best(state, _partitions(history), (*baselines, heuristic))
+            best = self._best(state, (*_partitions(history), *opened), (*baselines, heuristic))
         except (KeyboardInterrupt, TargetError) as reason:
-            best, stop = self._best_so_far(state, _partitions(history)), reason
+            best, stop = self._best_so_far(state, (*_partitions(history), *opened)), reason
         problem.report("measure", 1, 1)
         found = self._result(best)
         result = GraphSearch(

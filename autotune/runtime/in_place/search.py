@@ -17,10 +17,10 @@ from autotune.runtime.in_place.budget import Budget
 from autotune.runtime.in_place.confirmation import confirm
 from autotune.runtime.in_place.factorial import Effect
 from autotune.runtime.in_place.screening import RUNS, Screening
-from autotune.runtime.in_place.tournament import Tournament
 from autotune.runtime.in_place.whole_runs import Surroundings, Timed
 from autotune.runtime.variants.fusions import Scheduled, cuts, merges
 from autotune.runtime.variants.schedules import Propose
+from autotune.runtime.variants.tournament import Tournament
 from autotune.runtime.variants.variants import Change, Groups, Place, Variant, names_of, rescheduled
 from autotune.schedule.schedule import Schedule
 from autotune.tuner.choice import Choice

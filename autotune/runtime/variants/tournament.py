@@ -1,7 +1,7 @@
 """A tournament of variants: paired log ratios of time, halved round by round, shrunk by their spread.
 
 Every run of the network measures many variants at once. A variant's ratio is its time over that of the plan in use,
-which runs before and after it. The least of many noisy ratios is too good to be true: estimates shrink towards 0,
+which runs beside it. The least of many noisy ratios is too good to be true: estimates shrink towards 0,
 the more the fewer and the noisier the ratios are (empirical Bayes, James and Stein 1961).
 """
 
