@@ -7,6 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import optuna
@@ -15,14 +18,23 @@ from optuna.trial import FrozenTrial, TrialState
 
 from autotune import api
 from autotune.cli.main import main
+from autotune.cost_model.model import CostModel
+from autotune.cost_model.shipped import fit_model
+from autotune.fusion.group import Group
+from autotune.graph.graph import Graph
+from autotune.measure.measurement import Measured
+from autotune.measure.runner import arrivals
+from autotune.schedule.candidate import Candidate
+from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome
 from autotune.store.store import Store
 from autotune.tuner.fusion import search
+from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.interruption import SearchInterrupted
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import Plan
 from tests.tuner.killed_script import BUDGET, STUDIES, work
-from tests.tuner.search_case import EDGE, calibrated, chain, residual
+from tests.tuner.search_case import EDGE, calibrated, chain, halves, residual
 from tests.tuner.stand_in import Fate, StandIn
 
 pytestmark = pytest.mark.slow  # starts processes, trains models
@@ -112,6 +124,53 @@ def test_an_interrupted_search_raises_with_its_plan() -> None:
     assert result.plan.groups
     least = min(plan.predicted_cycles for plan in (result.unfused, result.greedy))
     assert result.found.predicted_cycles <= 1.01 * least
+
+
+def true_cycles(graph: Graph, plan: Iterable[tuple[Group, Schedule | None]]) -> int:
+    """Cycles of a plan on the machine, every group itself."""
+    candidates = [Candidate(g, s, graph.name) for g, s in plan if s is not None]
+    results = [one for _, one in arrivals(EDGE, candidates, 1)]
+    return sum(one.execution.cycles for one in results if isinstance(one, Measured))
+
+
+class Stopping:
+    """Ctrl-C at the report of a number."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def __call__(self, *_: object) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("make", [residual, halves])
+def test_a_search_interrupted_at_any_report_leaves_no_plan_worse_than_the_heuristic_one(
+    make: Callable[[], Graph],
+) -> None:
+    graph, model = make(), wrong_model()
+    choices = heuristic_choices(graph, EDGE.spec)
+    least = true_cycles(graph, [(one.group, one.schedule) for one in choices])
+    number, interrupted = 5, 0  # four reports come before there is anything to write
+    while True:
+        options = SearchOptions(4, 24, workers=1)
+        try:
+            search(graph, EDGE, model, options, progress=Stopping(number))
+            break
+        except SearchInterrupted as reason:
+            found = reason.result.found
+        assert true_cycles(graph, found.scheduled) <= least
+        interrupted += 1
+        number += max(1, number // 3)
+    assert interrupted > 5
+
+
+@cache
+def wrong_model() -> CostModel:
+    """A model of other costs: those of a machine on which more work takes less time."""
+    records = [replace(one, cycles=10**10 // max(1, one.cycles)) for one in calibrated()[1]]
+    return fit_model(records, EDGE.spec, seed=0)
 
 
 def test_ctrl_c_writes_plan_and_report_and_says_how_good(
