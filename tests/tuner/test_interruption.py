@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import onnx
 import optuna
 import pytest
 from optuna.trial import FrozenTrial, TrialState
@@ -33,6 +34,7 @@ from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.interruption import SearchInterrupted
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import Plan
+from tests.runtime.control_case import BRANCH, model_of
 from tests.tuner.killed_script import BUDGET, STUDIES, work
 from tests.tuner.search_case import EDGE, calibrated, chain, halves, residual
 from tests.tuner.stand_in import Fate, StandIn
@@ -171,6 +173,44 @@ def wrong_model() -> CostModel:
     """A model of other costs: those of a machine on which more work takes less time."""
     records = [replace(one, cycles=10**10 // max(1, one.cycles)) for one in calibrated()[1]]
     return fit_model(records, EDGE.spec, seed=0)
+
+
+@pytest.mark.parametrize("machine", ["edge", "cpu:1"])
+@pytest.mark.parametrize("network", ["mlp", "branch"])
+@pytest.mark.parametrize("number", [1, 3])
+def test_from_the_first_report_on_ctrl_c_writes_the_heuristic_plan(
+    machine: str, network: str, number: int, tmp_path: Path
+) -> None:
+    out, path = tmp_path / "found.plan", network
+    if network == "branch":  # graphs of its own: before it, and both branches
+        path = str(tmp_path / "branch.onnx")
+        onnx.save(model_of(BRANCH.replace("[N, 4]", "[3, 4]")), path)
+    with pytest.raises(SearchInterrupted) as stop:
+        api.search(path, machine, out=out, store=tmp_path / "store.db", progress=Stopping(number))
+    assert stop.value.result.is_heuristic
+    plan = Plan.load(out)
+    assert plan == stop.value.result.plan
+    assert len(plan.graphs) == (1 if network == "mlp" else 3)
+
+
+def test_ctrl_c_before_anything_is_imported_waits_for_the_heuristic_plan(tmp_path: Path) -> None:
+    code = "from autotune.cli.main import main; main()"
+    options = ["--target", "edge", "--out", str(tmp_path / "mlp.plan")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "search", "mlp", *options],
+        env=os.environ | {"AUTOTUNE_HOME": str(tmp_path / "home")},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert "starting" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    told = process.stderr.read()
+    assert process.wait(GUARD_SECONDS) == 130, told
+    assert "the heuristic plan is made first" in told
+    assert "mlp.plan, predicted" in told
+    assert Plan.load(tmp_path / "mlp.plan").groups
+    assert (tmp_path / "mlp.html").exists()
 
 
 def test_ctrl_c_writes_plan_and_report_and_says_how_good(
