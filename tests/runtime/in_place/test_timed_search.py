@@ -16,6 +16,8 @@ from autotune.store.store import Store
 from autotune.targets.opening import target
 from autotune.tuner.choice import Choice
 from autotune.tuner.contest import Contest
+from autotune.tuner.interruption import SearchInterrupted
+from autotune.tuner.plan import Plan
 
 
 def decide(monkeypatch: pytest.MonkeyPatch, *, is_won: bool) -> None:
@@ -53,25 +55,46 @@ def _inputs() -> dict[str, tuple[int, ...]]:
     return {x: graph.shape(x) for x in graph.inputs}
 
 
+def adopt_another(search: InPlaceSearch) -> None:
+    """Adopt another schedule for a group."""
+    at = next(i for i, choice in enumerate(search.plan) if choice.schedule is not None)
+    other = search.propose(search.plan[at], 4)[0]
+    plan = list(search.plan)
+    plan[at] = Choice(plan[at].group, other)
+    search.plan = tuple(plan)
+
+
 @pytest.mark.parametrize("is_won", [True, False])
-def test_ctrl_c_writes_the_plan_so_far_if_it_won(
+def test_ctrl_c_writes_the_plan_so_far_if_it_won_and_else_the_heuristic_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_won: bool
 ) -> None:
     def interrupted(search: InPlaceSearch) -> None:
-        """Adopt another schedule for a group, and end."""
-        at = next(i for i, choice in enumerate(search.plan) if choice.schedule is not None)
-        other = search.propose(search.plan[at], 4)[0]
-        plan = list(search.plan)
-        plan[at] = Choice(plan[at].group, other)
-        search.plan = tuple(plan)
+        adopt_another(search)
         raise KeyboardInterrupt
 
     decide(monkeypatch, is_won=is_won)
     monkeypatch.setattr(InPlaceSearch, "run", interrupted)
     path = tmp_path / "mlp.plan"
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SearchInterrupted) as stop:
         autotune.search("mlp", "cpu:1", out=path, store=tmp_path / "store.db")
-    assert path.exists() == is_won
+    assert stop.value.result.is_heuristic != is_won
+    assert Plan.load(path) == stop.value.result.plan
+
+
+def test_ctrl_c_in_the_contest_leaves_the_heuristic_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> Contest:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plan_contest, "hold_contest", interrupted)
+    monkeypatch.setattr(InPlaceSearch, "run", adopt_another)
+    path = tmp_path / "mlp.plan"
+    with pytest.raises(SearchInterrupted) as stop:
+        autotune.search("mlp", "cpu:1", out=path, store=tmp_path / "store.db")
+    assert stop.value.result.is_heuristic
+    assert stop.value.result.found.measured_cycles is not None
+    assert Plan.load(path) == stop.value.result.plan
 
 
 def test_seconds_are_for_machines_that_are_timed() -> None:
