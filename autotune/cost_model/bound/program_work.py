@@ -11,7 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from autotune.cost_model.bound.footprint import Reach
+from autotune.cost_model.bound.footprint import (
+    FIRST_SOFTNESS,
+    LINE_ELEMENTS,
+    SOFTNESS,
+    Reach,
+    held_share,
+)
 from autotune.cost_model.bound.kernel_work import Work, kernel_work
 from autotune.isa.access import TILE_ROWS
 from autotune.isa.fields import CHAIN_STAGES
@@ -53,6 +59,11 @@ class _Use:
     def within(self, level: int) -> int:
         """Return the bytes that it reaches while the loops from ``level`` on run."""
         return self.reach.over([(n, step) for at, n, step in self.moves if at >= level]).bytes
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes that lie in a row of what one call reaches, a cache line at least."""
+        return ELEMENT_BYTES * max(LINE_ELEMENTS, self.reach.run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +114,10 @@ def _weight(work: Work) -> float:
 
 
 _HEAVY = frozenset(
-    ("product_fmas", "product_waits", "loads", "stores", "polynomials", "reduced", "transformed")
+    (
+        *("product_fmas", "product_waits", "loads", "stores", "reduced", "transformed"),
+        *("exponentials", "tangents", "error_functions", "polynomials"),
+    )
 )
 
 
@@ -358,18 +372,35 @@ def _traffic(
     for key, members in groups.items():
         held[key] = _together(program, members, key[0])
     for visit in visits:
-        levels = range(len(visit.trips) + 1)
-        sizes = [held[level, _body(visit, level)] for level in levels]
+        sizes = [held[level, _body(visit, level)] for level in range(len(visit.trips) + 1)]
         kind = _traffic_kind(visit.call)
         for use in visit.uses:
-            for cache, size in enumerate(caches):
-                fits = next(
-                    (level for level in levels if sizes[level] <= size), len(visit.trips) + 1
-                )
-                if fits == 0:
+            way = "written" if use.written else "read"
+            row_bytes = use.row_bytes
+            for number, cache in enumerate(caches):
+                misses = _missing(visit, use, sizes, cache, SOFTNESS if number else FIRST_SOFTNESS)
+                if not misses:
                     continue
-                misses = use.within(fits - 1) * prod(visit.trips[: fits - 1])
-                total[f"{kind}_{'written' if use.written else 'read'}_{cache + 2}"] += misses
+                total[f"{kind}_{way}_{number + 2}"] += misses
+                if number < 2:
+                    total[f"{kind}_rows_{number + 2}"] += misses / row_bytes
+
+
+def _missing(visit: _Visit, use: _Use, sizes: Sequence[int], cache: int, softness: float) -> float:
+    """Return the bytes of an operand that come from beyond a cache in all trips of the loops around its call;
+    ``sizes`` are the bytes that each loop reaches, outermost first.
+
+    What the loops from one on reach stays between two runs of them, or has to come again each time.
+    """
+    left, found, moved = 1.0, 0.0, 0.0
+    for level, size in enumerate(sizes):
+        kept = held_share(size, cache, softness)
+        found += left * kept * moved
+        left *= 1.0 - kept
+        if not left:
+            return found
+        moved = float(use.within(level) * prod(visit.trips[:level]))
+    return found + left * moved
 
 
 def _body(visit: _Visit, level: int) -> int:
