@@ -217,7 +217,8 @@ def _vector_run(run: VectorRun, isa: VectorIsa) -> Work:
         squares = (
             outer * -(-turned.along.size // turned.edge) * -(-turned.across.size // turned.edge)
         )
-        apart = {4 * turned.across.strides[0] % SET_BYTES, 4 * turned.along.strides[1] % SET_BYTES}
+        pitches = turned.across.strides[turned.turned], turned.along.strides[-1]
+        apart = {4 * pitch % SET_BYTES for pitch in pitches}
         name = "squared_set" if 0 in apart else "squared"
         return Work({"runs": 1, "squares": squares, name: squares * turned.edge**2})
     order = loop_order(run, isa)
