@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune.errors import InputError, ScheduleError
@@ -60,8 +60,8 @@ class DeviceSearch:
     """Outcome of a search for several devices: the plan, and every partition that was placed, the best first."""
 
     plan: Plan
-    devices: DeviceSet
-    partitions: tuple[PlacedPartition, ...]
+    devices: DeviceSet = field(repr=False)
+    partitions: tuple[PlacedPartition, ...] = field(repr=False)
 
     @property
     def best(self) -> PlacedPartition:
