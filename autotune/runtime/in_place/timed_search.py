@@ -24,6 +24,7 @@ from autotune.runtime.in_place.budget import Budget, Limits
 from autotune.runtime.in_place.kept_times import KeptTimes, TimeKeeper
 from autotune.runtime.in_place.search import Confirmed, InPlaceSearch
 from autotune.runtime.in_place.whole_runs import WholeRuns
+from autotune.runtime.network_roofline import network_roofline
 from autotune.runtime.session.opening import open_model
 from autotune.runtime.session.plan_contest import draw_inputs, keep_faster_plan, with_heuristic_plan
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
@@ -216,6 +217,7 @@ class _TimedSearch:
             model=self.model,
             accuracy=accuracy_of(self.graph),
             heuristic=compared,
+            bound=network_roofline(self.graph, self.target.spec),
         )
 
     def _records(self, plans: Sequence[PlanResult]) -> tuple[Record, ...]:

@@ -46,6 +46,7 @@ def test_a_search_without_calibration_gives_a_plan_that_runs(
     assert result.found.measured_cycles is not None
     assert result.heuristic is not None and result.heuristic.measured_cycles is not None
     assert result.trials[0].strategy == "heuristic"
+    assert result.above_bound is not None and result.above_bound > 0 and not result.is_bound_exact
     session = autotune.Session(path, target="cpu:1")
     inputs = {x: np.ones(shape, np.float32) for x, shape in _inputs().items()}
     plain = autotune.Session("mlp", target="cpu:1").run(inputs)
