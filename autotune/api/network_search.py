@@ -20,6 +20,7 @@ from autotune.measure.cluster.cluster import Cluster, check_workers, opened_clus
 from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits, limits_of
 from autotune.runtime.estimated_plans import heuristic_search
 from autotune.runtime.execution.native_table import WholeNetworks
+from autotune.runtime.in_place.budget import Limits
 from autotune.runtime.in_place.timed_search import Allowance, GraphOutcome, timed_search
 from autotune.runtime.session.defaults import (
     choose_accuracy,
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
 def search(
     model: Path | str,
     target: Target | Path | str | None = None,
-    trials: int = DEFAULT_TRIALS,
-    measure: int = DEFAULT_MEASURE,
+    trials: int | None = None,
+    measure: int | None = None,
     objective: Objective | str = Objective.LATENCY,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
@@ -75,9 +76,10 @@ def search(
     """Find fusion groups and schedules for a network, measure the best, and write the plan.
 
     ``model`` is an ONNX file or a shipped network's name; ``target`` a name, a spec file or an open
-    target (None: this CPU). ``trials`` bounds the plans that are tried, ``measure`` the measurements;
-    ``strategy`` names what proposes plans. On this CPU ``seconds`` bounds the whole search instead (None: 15 to 60, by the
-    network's own time). It measures candidates in whole runs of the network, and in the last step runs the plan
+    target (None: this CPU). ``trials`` bounds the plans that are tried (None: 200), ``measure`` the measurements (None: 160);
+    ``strategy`` names what proposes plans. On this CPU ``seconds`` bounds the whole search (None: 15 to 60, by the
+    network's own time), ``trials`` the improved plans and ``measure`` the candidates of each graph (None: any number).
+    It measures candidates in whole runs of the network, and in the last step runs the plan
     and the heuristic plan in turns; the heuristic plan stays unless the other is shown to be faster. Ctrl-C ends
     the search: the best plan so far is written, the heuristic one at least, and ``SearchInterrupted`` (a
     ``KeyboardInterrupt``) has the result. ``objective`` is ``latency``,
@@ -99,20 +101,21 @@ def search(
     on emulated machines, and by an analytic estimate on this CPU.
 
     Raises ``AutotuneError`` before it searches: for a network that cannot be read, for a place where no plan can
-    be written, for ``seconds`` on an emulated machine, and for ``workers`` on this CPU.
+    be written, for ``seconds`` on an emulated machine, and for ``workers`` and ``time_limit_seconds`` on this CPU.
     """
     start_seconds = time.monotonic()
     plan_file, extents, limits = writable_plan_file(out), dims_of(dims), ranges_of(ranges)
     wanted = Objective.parse(objective) if isinstance(objective, str) else objective
     options = SearchOptions(
-        trials,
-        measure,
+        DEFAULT_TRIALS if trials is None else trials,
+        DEFAULT_MEASURE if measure is None else measure,
         wanted,
         seed,
         time_limit_seconds=time_limit_seconds,
         strategy=strategy,
     )
     path, machine = resolve_model(model), choose_target(target)
+    _check_time_limit(time_limit_seconds, machine)
     if wanted.is_product:
         SearchOptions(objective=Objective.ENERGY).check(machine.spec)
     request = NetworkSearch(
@@ -126,6 +129,7 @@ def search(
             start_seconds,
             _allowed_seconds(seconds, machine),
             build=_build_limits(cores, memory, machine),
+            limits=Limits.of(trials, measure),
         ),
         _checked_workers(workers, machine),
         store,
@@ -305,6 +309,15 @@ def _allowed_seconds(seconds: float | None, machine: Target) -> float | None:
             f"seconds bound searches on this CPU; on {machine.name} give trials and measure instead"
         )
     return seconds_of(seconds, "seconds")
+
+
+def _check_time_limit(seconds: float | None, machine: Target) -> None:
+    """Raise ``InputError`` for a limit where measurements are whole runs, which nothing can stop."""
+    if seconds is not None and isinstance(machine, WholeNetworks):
+        raise InputError(
+            f"a time limit of {seconds:g} s for {machine.name}: a search on this CPU measures by whole runs of the "
+            "network, which end by themselves; leave it out, or bound the search by seconds"
+        )
 
 
 def _checked_workers(

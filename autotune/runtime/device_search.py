@@ -14,6 +14,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges
 from autotune.operators.axes import Layout
 from autotune.runtime.execution.native_table import WholeNetworks
+from autotune.runtime.in_place.budget import NO_LIMITS, Limits
 from autotune.runtime.in_place.timed_search import Allowance, timed_search
 from autotune.runtime.session.opening import open_model, open_network
 from autotune.store.store import Store
@@ -83,6 +84,8 @@ class DeviceRequest:
     dims: Mapping[str, int]
     accuracy: Accuracy
     ranges: Ranges
+    limits: Limits = NO_LIMITS
+    """Of the search on this CPU, where it is one of the devices."""
 
 
 def search_on_devices(
@@ -154,7 +157,7 @@ def _searched(
     machine: Target = costs.device
     try:
         if isinstance(machine, WholeNetworks):
-            allowance = Allowance(time.monotonic(), None)
+            allowance = Allowance(time.monotonic(), None, limits=request.limits)
             timed = timed_search(
                 costs.graph, machine, store, request.ranges, request.options, allowance, progress
             )

@@ -65,7 +65,7 @@ from autotune.cli.repeating import command_line
 from autotune.disk.atomic_file import check_place
 from autotune.errors import InputError
 from autotune.tuner.objective import Objective
-from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_STRATEGY, DEFAULT_TRIALS
+from autotune.tuner.options import DEFAULT_STRATEGY
 from autotune.tuner.placement.objective import Serving
 from autotune.tuner.progress import SEARCH_STAGES
 
@@ -81,8 +81,8 @@ def search(
     models: NetworkArgument = None,
     target: TargetOption = None,
     threads: ThreadsOption = None,
-    trials: TrialsOption = DEFAULT_TRIALS,
-    measure: MeasureOption = DEFAULT_MEASURE,
+    trials: TrialsOption = None,
+    measure: MeasureOption = None,
     seconds: SecondsOption = None,
     cores: CoresOption = None,
     memory: MemoryOption = None,

@@ -19,9 +19,12 @@ from autotune.measure.measurement import Measured
 from autotune.operators.interval import Interval
 from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits
 from autotune.runtime.estimated_plans import EstimatedPlans
-from autotune.runtime.in_place.budget import Budget
+from autotune.runtime.in_place.budget import NO_LIMITS as UNLIMITED
+from autotune.runtime.in_place.budget import Budget, Limits
+from autotune.runtime.in_place.kept_times import KeptTimes, TimeKeeper
 from autotune.runtime.in_place.search import Confirmed, InPlaceSearch
 from autotune.runtime.in_place.whole_runs import WholeRuns
+from autotune.runtime.network_roofline import network_roofline
 from autotune.runtime.session.opening import open_model
 from autotune.runtime.session.plan_contest import draw_inputs, keep_faster_plan, with_heuristic_plan
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
@@ -55,12 +58,14 @@ COMPARED = 5
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """Time of a search over several graphs: ``seconds`` from ``start_seconds`` on by ``time.monotonic`` (None: by each
-    graph's own time), shared by the ``graphs`` that are left. Plans are built within ``build``."""
+    graph's own time), shared by the ``graphs`` that are left. Plans are built within ``build``; each graph has the
+    ``limits`` of its own."""
 
     start_seconds: float
     seconds: float | None
     graphs: int = 1
     build: BuildLimits = NO_LIMITS
+    limits: Limits = UNLIMITED
 
     def budget(self, run_seconds: float, now_seconds: float) -> Budget:
         """Return the time of the next graph, whose run takes ``run_seconds``, without that of its contest."""
@@ -139,6 +144,7 @@ class _TimedSearch:
         run_seconds = sum(runs.run(heuristic, 2).least.values())
         self.progress("prepare", 1, 1)
         estimate = estimate_of(self.model, spec)
+        keeper = TimeKeeper(self.store, self.target, self.graph.name)
         search = InPlaceSearch(
             self.graph,
             runs,
@@ -149,6 +155,9 @@ class _TimedSearch:
             self.allowance.budget(run_seconds, time.monotonic()),
             rng,
             self.progress,
+            KeptTimes.read(self.store, self.target, self.graph.name),
+            keeper,
+            self.allowance.limits,
         )
         is_interrupted = False
         try:
@@ -157,6 +166,7 @@ class _TimedSearch:
             is_interrupted = True
         plans = EstimatedPlans(self.graph, spec, estimate)
         found = self._compared(runs, plans, heuristic, search)
+        found = replace(found, records=(*keeper.records, *found.records))
         try:
             return self._settled(found), is_interrupted
         except KeyboardInterrupt:
@@ -207,6 +217,7 @@ class _TimedSearch:
             model=self.model,
             accuracy=accuracy_of(self.graph),
             heuristic=compared,
+            bound=network_roofline(self.graph, self.target.spec),
         )
 
     def _records(self, plans: Sequence[PlanResult]) -> tuple[Record, ...]:

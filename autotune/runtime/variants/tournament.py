@@ -54,12 +54,15 @@ class Tournament(Generic[V]):
 
     def estimate(self, variant: V) -> float:
         """Return the shrunk logarithm of a variant's time over that of the plan in use."""
-        entry, noise = self.entries[variant], self.noise
+        entry = self.entries[variant]
         if not entry.ratios:
             return 0.0
-        error = noise * _MEDIAN_ERROR / math.sqrt(len(entry.ratios))
-        spread = self._spread(noise)
+        error, spread = self.error(variant), self._spread(self.noise)
         return entry.center * spread / (spread + error * error) if spread else 0.0
+
+    def error(self, variant: V) -> float:
+        """Return the standard error of a measured variant's median logarithm."""
+        return self.noise * _MEDIAN_ERROR / math.sqrt(len(self.entries[variant].ratios))
 
     @property
     def best(self) -> tuple[V, float] | None:
