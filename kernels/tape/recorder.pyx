@@ -270,6 +270,11 @@ cdef class Recorder:
         """Return the array of some nodes; ``kind`` is that of ``np.dtype.kind``."""
         return made(self, np.asarray(ids, dtype=np.int32), "bif".index(kind))
 
+    def float_node(self, x):
+        """Return the node of a number [1] or of one for all rows, as a float."""
+        (id,) = as_kind(lifted(self, x), FLOAT).ids.ravel().tolist()
+        return id
+
     def call(self, function, arguments, int results, joined=False):
         """Return nodes [results] of floats that ``function`` returns as [results, n] for arguments [m, n] of bits.
 
@@ -287,13 +292,13 @@ cdef class Recorder:
             self.wide[key] = number
         return ids
 
-    cpdef list constants(self, ids):
+    def constants(self, ids):
         """Return bits of nodes that are constants, None for others."""
         return [self.nodes[<int32_t> id].bits if self.nodes[<int32_t> id].op == CONSTANT else None for id in ids]
 
     def compiled(self, outputs):
-        """Return what ``Tape`` holds of the recording, for output nodes in order: see ``Compiler``."""
-        return Compiler(self, outputs).found
+        """Return what ``Tape`` holds of the recording, for output nodes in order: see the compiler."""
+        return _Compiler(self, outputs).found
 
 
 cdef inline unsigned long long hashed(int32_t op, int32_t a, int32_t b, int32_t c, int64_t bits) noexcept nogil:
@@ -305,7 +310,7 @@ cdef inline unsigned long long hashed(int32_t op, int32_t a, int32_t b, int32_t 
     return key ^ (key >> 32)
 
 
-cdef class Compiler:
+cdef class _Compiler:
     """Lays nodes out in slots: inputs, arguments and results of functions, outputs, constants, then what is free again
     after its last use."""
 

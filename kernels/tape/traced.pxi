@@ -143,7 +143,7 @@ cdef dict ALONE = {
     np.floor: (DO_COPY, DO_FFLOOR), np.rint: (-1, DO_FRINT),
 }
 cdef dict BITWISE = {np.bitwise_and: DO_AND, np.bitwise_or: DO_OR}
-OUTSIDE = (np.power, np.log, np.exp)
+cdef tuple OUTSIDE = (np.power, np.log, np.exp)
 """Functions whose bits are those of NumPy's own code."""
 
 
@@ -209,8 +209,8 @@ cdef class Traced:
     def copy(self):
         return self
 
-    def reshape(self, *shape):
-        return made(self.recorder, self.ids.reshape(*shape), self.kind)
+    def reshape(self, shape):
+        return made(self.recorder, self.ids.reshape(shape), self.kind)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         cdef Traced a, b
@@ -330,7 +330,7 @@ cdef class Traced:
     __hash__ = object.__hash__
 
 
-def recorded_step(str name, *operands):
+def recorded_step(name, operands):
     """Return the result of a step of many operands [n]: ``edges`` or ``conflict``; None if none of them is recorded."""
     cdef Recorder recorder = None
     cdef Traced x

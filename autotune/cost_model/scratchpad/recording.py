@@ -46,7 +46,7 @@ class RecordedNest:
     def of(cls, nest: Nest, spec: HardwareSpec) -> RecordedNest:
         """Record the analysis. Raises ``Untraceable`` where it cannot be."""
         a = recorded_analysis(nest, spec)
-        features = [a.zeros + feature.compute(a) for feature in FEATURES]
+        features = [feature.compute(a) for feature in FEATURES]
         others = [a.estimate, a.dynamic_fj, a.leak_fj, a.moved_bytes]
         return cls(Tape.of(a.table, [*features, *others]))
 

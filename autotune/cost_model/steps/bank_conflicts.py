@@ -20,7 +20,7 @@ def pass_conflict(
     ⌈lanes / banks⌉ words a cycle; mirrors ``pass_conflict`` in ``kernels/emulator/cost.h``. Schedules of
     equal rectangles are worked out once.
     """
-    recorded: Ints | None = recorded_step("conflict", *sizes, *strides, lanes, banks)
+    recorded: Ints | None = recorded_step("conflict", (*sizes, *strides, lanes, banks))
     if recorded is not None:
         return recorded
     arrays = np.broadcast_arrays(*(np.asarray(c, dtype=np.int64) for c in (*sizes, *strides)))

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from autotune.cost_model.steps.tiling import Floats, as_floats
+from autotune.cost_model.steps.tiling import Floats
 from autotune.kernels.tape.recorder import Recorder, Traced, run
 from autotune.schedule.table import Ints, ScheduleTable
 
@@ -53,11 +54,10 @@ class Tape:
     """That behind the last one."""
 
     @classmethod
-    def of(cls, table: ScheduleTable, outputs: Sequence[Floats]) -> Tape:
+    def of(cls, table: ScheduleTable, outputs: Sequence[npt.ArrayLike]) -> Tape:
         """Return the tape of recorded ``outputs`` [1] of a recorded ``table``."""
         recorder: Recorder = cast("Traced", table.buffers).recorder
-        zeros = 0 * table.buffers
-        ids = [int(cast("Traced", as_floats(zeros + x)).ids[0]) for x in outputs]
+        ids = [recorder.float_node(x) for x in outputs]
         template, code, lists, ends, calls, first = recorder.compiled(ids)
         phases = tuple(
             (begin, end, tuple(Call(*call[1:]) for call in calls if call[0] == phase))

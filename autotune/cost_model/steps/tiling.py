@@ -157,7 +157,9 @@ class Tiling:
             either = np.stack([self.size[d], np.maximum(self.rest[d], 1)])
             sizes[d] = either[rest[d][:, 0].astype(np.intp)]
             turns = np.stack([self.full[d], self.rest[d] > 0])
-            count = (count[:, None] * turns).reshape(-1, self.n)  # what came before changes slower
+            count = (count[:, None] * turns).reshape(
+                (-1, self.n)
+            )  # what came before changes slower
         return Tiles(sizes, rest, count)
 
     def tensor_rows(self, row_bytes: int) -> int:
@@ -219,7 +221,7 @@ class Tiling:
 def edge_losses(span: Ints, step: Ints, full: Ints, offset: int, extent: int) -> Ints:
     """Elements outside of a tensor's ``extent`` [n] of ``full`` tiles of ``span`` elements, which begin at ``offset``
     and every ``step``: a sum over the few tiles that reach over an edge."""
-    recorded: Ints | None = recorded_step("edges", span, step, full, offset, extent)
+    recorded: Ints | None = recorded_step("edges", (span, step, full, offset, extent))
     if recorded is not None:
         return recorded
     lost = np.zeros(full.shape, dtype=np.int64)
