@@ -261,9 +261,14 @@ class Store:
             return {row.key: row.schedule for row in rows if row.schedule is not None}
 
     def save_model(
-        self, profile_id: str, blob: bytes, metrics: Mapping[str, float], feature_version: int
+        self,
+        profile_id: str,
+        blob: bytes,
+        metrics: Mapping[str, float],
+        feature_version: int,
     ) -> None:
-        """Add a version of a machine's cost model; the newest ``MODELS_KEPT`` stay."""
+        """Add a version of a machine's cost model; the newest ``MODELS_KEPT`` stay. Saved again, a model becomes the
+        newest, with these metrics: its SHA-256 names one."""
         row = {
             "profile_id": profile_id,
             "feature_version": feature_version,
@@ -275,6 +280,7 @@ class Store:
         ours = MODELS.c.profile_id == profile_id
         kept = select(MODELS.c.id).where(ours).order_by(*NEWEST).limit(MODELS_KEPT)
         with self._database.write() as connection:
+            connection.execute(delete(MODELS).where(ours, MODELS.c.sha256 == row["sha256"]))
             connection.execute(MODELS.insert(), row)
             connection.execute(delete(MODELS).where(ours, MODELS.c.id.not_in(kept)))
 

@@ -38,11 +38,10 @@ def list_models(
 
 def _machine_rows(store: Store, profile: str) -> list[dict[str, Any]]:
     """Return the models of one machine, each as the JSON object that --json prints."""
-    from autotune.store.contents import StoreContents
+    from autotune.store.contents import label, machines_of
 
-    machine = StoreContents(store).profile(profile)
-    name = profile if machine is None else machine.name
-    return [_row(name, profile, one) for one in store.models(profile)]
+    names = {name for one in machines_of(store) if one.profile_id == profile for name in one.names}
+    return [_row(label(names) or profile, profile, one) for one in store.models(profile)]
 
 
 def _row(name: str, profile: str, one: StoredModel) -> dict[str, Any]:
