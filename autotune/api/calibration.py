@@ -115,21 +115,23 @@ def predict_network(
     target: Target | ModelTarget | Path | str | None = None,
     dims: Mapping[str, int] | None = None,
     store: Store | Path | str | None = None,
+    version: str | None = None,
 ) -> NetworkCost:
     """Predict the seconds of one run of a network on a calibrated target, without running it.
 
     ``model``, ``target`` and ``dims`` are those of ``search``. Groups are the greedily fused ones; a target
-    that times ONNX models fuses by itself, and its network is one group. Raises ``AutotuneError`` for a
+    that times ONNX models fuses by itself, and its network is one group. ``version`` asks for an older model:
+    the first digits of its SHA-256. Raises ``AutotuneError`` for a
     target that was never calibrated.
     """
     plugin = model_target(target)
     if plugin is not None:
         graph = load_network(model, dims)
         with opened(store) as records:
-            return predict_as_group(graph, stored_model(records, plugin), plugin.name)
+            return predict_as_group(graph, stored_model(records, plugin, version), plugin.name)
     assert not isinstance(target, ModelTarget)
     machine = choose_target(target)
-    predictor = Predictor.load(machine, store)
+    predictor = Predictor.load(machine, store, version)
     accuracy = choose_accuracy(None, machine.spec)
     spec = machine.spec
     graph = load_network(model, dims, spec.layout, accuracy, formats=spec.formats)

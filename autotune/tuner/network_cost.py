@@ -47,9 +47,12 @@ class NetworkCost(Displayed):
         )
 
 
-def stored_model(store: Store, target: ModelTarget) -> AdditiveModel:
-    """Return the model that the last calibration of a machine left. Raises ``StoreError`` if there is none."""
-    stored = store.load_model(target.profile_id)
+def stored_model(store: Store, target: ModelTarget, version: str | None = None) -> AdditiveModel:
+    """Return the newest model of a machine, or the one whose SHA-256 begins with ``version``. Raises ``StoreError``
+    if there is none."""
+    stored = store.load_model(target.profile_id, version=version)
+    if stored is None and version is not None:
+        raise StoreError(f"{target.name}: no model {version!r}; 'autotune store models' lists them")
     if stored is None:
         raise StoreError(
             f"no cost model for {target.name} (hardware profile {target.profile_id}); "

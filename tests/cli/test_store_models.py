@@ -16,7 +16,10 @@ from autotune.cost_model.version import FEATURE_VERSION
 from autotune.store.contents import MOST_LETTERS, label
 from autotune.store.store import Store, StoredProfile
 from autotune.targets.opening import load_spec
+from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.calibrate_groups import calibrate_groups
+from tests.targets.plugins import timing_functions as functions
 
 Command = Callable[..., Any]
 ERRORS = (0.11, 0.07)
@@ -74,6 +77,18 @@ def test_a_model_saved_again_is_one_model_and_the_newest(command: Command, place
     again, _ = command("store", "models", "--store", place, "--target", "edge")
     assert [row["id"] for row in again] == [rows[1]["id"], rows[0]["id"]]
     assert again[0]["metrics"] == {"mape": 0.05}
+
+
+def test_a_model_of_groups_tells_its_machine_and_training_set(
+    command: Command, tmp_path: Path
+) -> None:
+    place, machine = tmp_path / "b.db", ModelTarget("mine", functions.by_results)
+    with Store.open(place) as store:
+        calibrate_groups(machine, budget=50, store=store, seed=3)
+    (row,), _ = command("store", "models", "--store", place)
+    assert row["machine"] == "mine"
+    assert (row["trained_on"]["measurements"], row["trained_on"]["seed"]) == (50, 3)
+    assert len(row["trained_on"]["fingerprint"]) == 64
 
 
 def test_long_names_of_machines_are_cut() -> None:

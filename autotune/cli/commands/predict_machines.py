@@ -55,12 +55,17 @@ def print_replay(file: Path, evaluations: int, seed: int, json: bool) -> None:
 
 
 def print_seconds(
-    model: str, target: str, dims: dict[str, int], store: str | None, json: bool
+    model: str,
+    target: str,
+    dims: dict[str, int],
+    store: str | None,
+    version: str | None,
+    json: bool,
 ) -> None:
     """Predict a network on a machine that times ONNX models and fuses by itself."""
     from autotune import api
 
-    cost = api.predict_network(model, target, dims, store)
+    cost = api.predict_network(model, target, dims, store, version)
     if json:
         print_json(
             {

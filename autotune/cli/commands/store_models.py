@@ -45,9 +45,10 @@ def _machine_rows(store: Store, profile: str) -> list[dict[str, Any]]:
 
 
 def _row(name: str, profile: str, one: StoredModel) -> dict[str, Any]:
+    from autotune.cost_model.additive.model import provenance_of as of_groups
     from autotune.cost_model.model_file import provenance_of
 
-    origin = provenance_of(one.blob)
+    origin = provenance_of(one.blob) or of_groups(one.blob)
     return {
         "machine": name,
         "profile_id": profile,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import numpy as np
@@ -32,6 +33,16 @@ class OperatorRows(PartRows):
     weight: Floats
     keys: npt.NDArray[np.str_]
     networks: npt.NDArray[np.str_]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all columns as hexadecimal digits; another value, row or order makes another."""
+        digest = hashlib.sha256()
+        for field in fields(self):
+            column = getattr(self, field.name)
+            digest.update(f"{field.name} {column.dtype.str} {column.shape}\n".encode())
+            digest.update(np.ascontiguousarray(column).tobytes())
+        return digest.hexdigest()
 
     @property
     def group_work(self) -> Floats:

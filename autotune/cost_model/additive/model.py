@@ -19,6 +19,7 @@ from autotune.cost_model.additive.features import FEATURES, VERSION, WORK_KINDS,
 from autotune.cost_model.additive.training import Fitted, fit
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.metrics import coverage, spearman
+from autotune.cost_model.provenance import Provenance
 from autotune.cost_model.training import COVERAGE, conformal_quantile, folds
 from autotune.errors import StoreError
 from autotune.fusion.group import Group
@@ -64,8 +65,15 @@ class AdditiveModel:
     """Predicts seconds of groups on one machine. Immutable; usable from several threads."""
 
     def __init__(
-        self, profile_id: str, fitted: Fitted, held: HeldOutErrors, metrics: Mapping[str, float]
+        self,
+        profile_id: str,
+        fitted: Fitted,
+        held: HeldOutErrors,
+        metrics: Mapping[str, float],
+        provenance: Provenance | None = None,
     ) -> None:
+        """``provenance`` says what it was trained on (None: its file does not say)."""
+        self.provenance = provenance
         self.profile_id = profile_id
         self.metrics = dict(metrics)
         self._fitted = fitted
@@ -91,7 +99,9 @@ class AdditiveModel:
         predicted, plain = held_out_seconds(data, fold, seed)
         error = np.abs(np.log(data.seconds / predicted))
         held = HeldOutErrors(data.operators, error)
-        return cls(profile_id, fit(data, seed), held, _metrics(data, predicted, plain, held))
+        metrics = _metrics(data, predicted, plain, held)
+        origin = Provenance(data.fingerprint, _feature_hash(), len(data), seed)
+        return cls(profile_id, fit(data, seed), held, metrics, origin)
 
     def predict(self, group: Group) -> Seconds:
         """Return the seconds of a group, or of a network as a group of all its operators."""
@@ -117,6 +127,7 @@ class AdditiveModel:
                 "held_operators": self._held.operators.tolist(),
                 "held_errors": self._held.errors.tolist(),
                 "metrics": self.metrics,
+                "trained_on": None if self.provenance is None else self.provenance.plain(),
                 "sha256": hashlib.sha256(body).hexdigest(),
             }
         ).encode()
@@ -137,7 +148,20 @@ class AdditiveModel:
         trees = Forest.from_bytes(body)
         fitted = Fitted(float(header["run_seconds"]), np.array(header["unit_costs"]), trees)
         held = HeldOutErrors(np.array(header["held_operators"]), np.array(header["held_errors"]))
-        return cls(profile_id, fitted, held, header["metrics"])
+        return cls(profile_id, fitted, held, header["metrics"], _provenance(header))
+
+
+def provenance_of(blob: bytes) -> Provenance | None:
+    """Return what a model of any machine was trained on; None where its file does not say, or is none."""
+    try:
+        return _provenance(_split(blob, "")[0])
+    except StoreError:
+        return None
+
+
+def _provenance(header: Mapping[str, Any]) -> Provenance | None:
+    plain = header.get("trained_on")
+    return None if plain is None else Provenance(**plain)
 
 
 def held_out_seconds(
