@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,6 @@ from autotune.cost_model.replay_set import Verdict
 from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
-from autotune.tuner import calibrate_groups as calibration
 from autotune.tuner.calibrate_groups import calibrate_groups
 from autotune.tuner.gate import note, save_better
 from tests.targets.plugins import timing_functions as functions
@@ -40,17 +40,17 @@ def test_a_calibration_repeated_on_spoilt_measurements_keeps_its_model(
 ) -> None:
     fit = AdditiveModel.fit
 
-    def spoilt(records: list[Record], *rest: object) -> AdditiveModel:
+    def spoilt(records: list[Record], *rest: Any) -> AdditiveModel:
         """Train as if every other group had taken a hundred times as long."""
         return fit(
             [replace(r, cycles=r.cycles * (100 if i % 2 else 1)) for i, r in enumerate(records)],
-            *rest,  # type: ignore[arg-type]
+            *rest,
         )
 
     with Store.memory() as store:
         first = calibrate_groups(MACHINE, budget=60, store=store)
         assert first.kept == ""
-        monkeypatch.setattr(calibration.AdditiveModel, "fit", spoilt)
+        monkeypatch.setattr(AdditiveModel, "fit", spoilt)
         second = calibrate_groups(MACHINE, budget=140, store=store)
         again = calibrate_groups(MACHINE, budget=140, store=store)
         assert second.kept.startswith("the one before") and second.kept == again.kept
