@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
@@ -22,10 +22,13 @@ from autotune.lowering.exported import export_candidate
 from autotune.measure.measurement import Measured, Measurement
 from autotune.measure.runner import Runner, Workers
 from autotune.schedule.candidate import Candidate
+from autotune.schedule.configuration import Configuration
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
+from autotune.targets.plugins.tunables import Tunables, from_text
+from autotune.targets.plugins.tunables import drawn as drawn_configuration
 from autotune.tuner.budget import check_budget
 from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.gate import note, save_better
@@ -54,6 +57,9 @@ MOST_BYTES = 1 << 28
 
 MOST_DRAWN = 2
 """Groups drawn at most, in budgets: further ones take the places of those that failed."""
+
+CONFIGURATIONS = 3
+"""Drawn configurations in which each group is measured on a machine that has parameters."""
 
 UNSCHEDULED = Schedule(())
 Key = tuple[str, str]
@@ -123,7 +129,8 @@ def calibrate_groups(
         check_budget(target.name, budget, len(succeeded), MIN_GROUPS)
         runner = Runner(target, workers, export_candidate, time_limit_seconds)  # type: ignore[arg-type]
         measuring = _Measuring(runner, target, store, {_key(r) for r in known}, heard)
-        draws = _different(sample_groups(graphs, seed), MOST_DRAWN * budget)
+        sampled = _configured(sample_groups(graphs, seed), target.tunables, seed)
+        draws = _different(sampled, MOST_DRAWN * budget)
         while drawn := list(islice(draws, budget - len(succeeded & measuring.seen))):
             succeeded |= measuring.run(drawn)
         heard("train", 0, 1)
@@ -152,10 +159,13 @@ def _trained(
     profile = target.profile_id
 
     def fit(given: Sequence[Record]) -> AdditiveModel:
-        return AdditiveModel.fit(given, profile, target.clock_hz, target.name, seed)
+        return AdditiveModel.fit(
+            given, profile, target.clock_hz, target.name, seed, target.tunables
+        )
 
     def cycles(model: AdditiveModel, record: Record) -> float:
-        return model.predict(Group.from_json(record.group_json)).seconds * target.clock_hz
+        group, configuration = Group.from_json(record.group_json), from_text(record.schedule_json)
+        return model.predict(group, configuration).seconds * target.clock_hz
 
     model, before, verdict = fit(records), store.load_model(profile, VERSION), None
     old = None if before is None else AdditiveModel.from_bytes(before.blob, profile, target.name)
@@ -225,6 +235,18 @@ def _check_hope(target: ModelTarget, records: Sequence[Record]) -> None:
 
 def _key(record: Record) -> Key:
     return record.group_key, record.schedule_json
+
+
+def _configured(groups: Iterator[Candidate], tunables: Tunables, seed: int) -> Iterator[Candidate]:
+    """Give each group in some drawn configurations, or as it is where a machine has no parameters."""
+    rng = np.random.default_rng(seed)
+    for one in groups:
+        if not tunables:
+            yield one
+            continue
+        for _ in range(CONFIGURATIONS):
+            values = tuple(drawn_configuration(tunables, rng).items())
+            yield replace(one, schedule=Configuration((), values))
 
 
 def _different(drawn: Iterator[Candidate], budget: int) -> Iterator[Candidate]:

@@ -72,6 +72,7 @@ def print_seconds(
                 "predicted_seconds": cost.seconds,
                 "low_seconds": cost.low_seconds,
                 "high_seconds": cost.high_seconds,
+                "configuration": dict(cost.configuration),
                 "operators": [asdict(part) for part in cost.parts],
             }
         )
@@ -85,4 +86,7 @@ def print_seconds(
             for part in cost.parts
         ],
     )
+    if cost.configuration:
+        best = ", ".join(f"{name}={value}" for name, value in cost.configuration.items())
+        say(f"in the best configuration by the model: {best}")
     say("the interval holds 90 % of measurements")

@@ -9,6 +9,11 @@ from pathlib import Path
 
 import typer
 
+from autotune.cli.commands.search_configurations import (
+    ConfigurationRequest,
+    is_timed_by_function,
+    print_configurations,
+)
 from autotune.cli.commands.search_devices import (
     DevicesOption,
     DevicesRequest,
@@ -74,6 +79,13 @@ ONE_MACHINE = (
 """Options that do not go with ``--devices``."""
 
 
+PLANNING = (
+    *("threads", "trials", "seconds", "cores", "memory", "objective", "front", "out", "report"),
+    *("accuracy", "range_", "strategy", "storage"),
+)
+"""Options that do not go with a target that times ONNX models: it has configurations, and no plans."""
+
+
 def search(
     context: typer.Context,
     models: NetworkArgument = None,
@@ -107,7 +119,8 @@ def search(
 ) -> None:
     """Find what to fuse and how to tile it, measure the best, and write plan and report.
 
-    With --devices, place the groups on several machines. With --replay, search a recorded tuning space instead.
+    With --devices, place the groups on several machines. With --replay, search a recorded tuning space instead. Of a
+    target FILE.py:FUNCTION, find the best configuration of its parameters.
     """
     alone = {
         f"--objective {objective}" if name == "objective" else f"--{name}": is_given
@@ -119,6 +132,15 @@ def search(
         print_recorded_search(recorded, seed, json)
         return
     model = _network(models)
+    if is_timed_by_function(target):
+        assert target is not None
+        others = {
+            name: is_given and context.params[name] not in ([], ())  # of options that repeat
+            for name, is_given in given_options(context, PLANNING).items()
+        }
+        tuning = ConfigurationRequest(model, target, dimensions(dim), store, time_limit, workers)
+        print_configurations(tuning, _measure(context, measure), others, json)
+        return
     with progress(f"search {model}", SEARCH_STAGES) as heard:  # imports alone take seconds
         plan_file, report_file = _output_files(model, out, report)
         request = SearchRequest(
@@ -151,6 +173,11 @@ def search(
             return
         outcome = execute(request, heard)
     _print_outcome(outcome, request, json)
+
+
+def _measure(context: typer.Context, measure: int) -> int | None:
+    """Return the given number of measurements, None where the default applies."""
+    return measure if given_options(context, ("measure",))["measure"] else None
 
 
 def _network(models: list[str] | None) -> str:
