@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.analysis import analytic_model
+from autotune.cost_model.analysis import Analysed, analytic_model
 from autotune.cost_model.cached.work_kinds import TYPICAL_ERROR, TYPICAL_FACTOR, typical_costs
 from autotune.cost_model.cost import Cost
 from autotune.cost_model.dataset import Dataset, dataset, joined
@@ -299,7 +299,10 @@ class CostModel:
 
     def forecast(self, nest: Nest, table: ScheduleTable) -> Forecast:
         """Cycles alone of every schedule in a table, with what the rest can be found from."""
-        a = analytic_model(self.spec).analyse(nest, table, self.spec)
+        return self.judged(analytic_model(self.spec).analyse(nest, table, self.spec))
+
+    def judged(self, a: Analysed) -> Forecast:
+        """Return the forecast of analysed schedules."""
         x, ratios = a.features, self._learned.ratios
         cycles = a.cycles(ratios.unit_costs) * np.exp(ratios.log_cycles(x))
         return Forecast(np.maximum(cycles, 1.0), x, a.dynamic_fj, a.leak_fj, a.moved_bytes)

@@ -95,9 +95,7 @@ def predict(
         print_replay(replay, evaluations, seed, json)
         return
     if model is not None and target is not None and plugin_target(target) is not None:
-        if version is not None:
-            raise InputError(f"--model is for machines with a spec; leave it out for {target}")
-        print_seconds(model, target, dimensions(dim), store, json)
+        print_seconds(model, target, dimensions(dim), store, version, json)
         return
     predictor = Predictor.load(machine_name(target, threads), store, version)
     if export is not None:
