@@ -145,7 +145,7 @@ def _print_result(result: CalibrationResult) -> None:
             f"{result.known_before} known before, {result.doubtful} doubtful ones twice",
             "seconds": f"{result.seconds:.1f}",
             **({"kept": result.kept} if result.kept else {}),
-            "model": f"{result.model.kind}  (the better in held-out choices)",
+            "model": f"{result.model.kind}  (chooses no worse than the formula on held-out networks)",
             "held-out MAPE": f"{float(metrics['mape']):.2%}  (networks that the model was not "
             f"trained on; {float(metrics['formula_mape']):.2%} by the formula alone)",
             "within ±10 %": f"{float(metrics['within_10']):.1%}  "

@@ -195,14 +195,16 @@ def _predict_group(predictor: Predictor, group: Group, ranking: Ranking | None) 
 
 
 def _verified(ranking: Ranking, group: Group) -> tuple[Schedule, tuple[float, float, float]] | None:
-    """Return the best schedule by the second stage with cycles, low and high; None if it binds none."""
+    """Return the schedule that is chosen, with its own cycles, low and high by the second stage; None if it binds
+    none."""
     from autotune.tuner.ranking import QUICK
 
     ranked = ranking.rank(group, QUICK)
     if not len(ranked):
         return None
-    cycles, low, high = ranked.values[:3, 0].tolist()
-    return ranked.schedules[0], (cycles, low, high)
+    best = ranked.schedules[0]
+    cycles, low, high = ranking.predict(group, [best]).values[:3, 0].tolist()
+    return best, (cycles, low, high)
 
 
 def _total(rows: list[dict[str, Any]]) -> float:
