@@ -76,11 +76,7 @@ class ScratchpadAnalysis(Totals):
     @cached_property
     def channel_cycles(self) -> Floats:
         """Cycles that all cores occupy the DRAM channel."""
-        cycles = self.zeros
-        for step in self.steps:
-            if step.unit in (Unit.LOAD, Unit.STORE):
-                cycles = cycles + step.cycles - step.instructions * self.spec.dram.latency_cycles
-        return cycles
+        return self.total(lambda s: s.effort.channel_cycles, Unit.LOAD, Unit.STORE)
 
     @cached_property
     def estimate(self) -> Floats:

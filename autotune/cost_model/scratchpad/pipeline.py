@@ -24,8 +24,8 @@ _NO_LOOP = -1
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Estimated cycles of the whole nest on one core, and of its innermost loop: distance between
-    iterations and length of the first one (cycles)."""
+    """Estimated cycles of the whole nest, and of a trip of its innermost loop: of the busiest unit, and the
+    sum of all."""
 
     cycles: Floats
     interval: Floats
@@ -33,7 +33,7 @@ class Flow:
 
 
 def flow(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Flow:
-    """Lay out a nest on one core; the others take their turns on the DRAM channel."""
+    """Lay out a nest on all cores that have work; they take turns on the DRAM channel."""
     held = _held(tiling.nest)
     reads = [_read_buffers(step, held) for step in steps]
     products = [_product_of(tiling, step, steps) for step in steps]
@@ -52,7 +52,7 @@ def flow(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Flow:
         *_loops(tiling),
         *_dimensions(tiling, steps),
         np.ascontiguousarray(tiling.depth, dtype=np.int64),
-        tiling.active_cores.astype(np.float64),
+        _shared(tiling),
         *_tile_costs(steps, tiling.n),
     )
     return Flow(cycles, interval, latency)
@@ -145,7 +145,8 @@ def _buffers(tiling: Tiling) -> tuple[Ints, Ints]:
 
 
 def _loops(tiling: Tiling) -> tuple[Ints, Ints, Ints]:
-    """Return dimension, full tiles and rests of the loop at each depth on the busiest core [L, n]."""
+    """Return dimension, full tiles and rests of the loop at each depth [L, n]; the outermost one that cores share
+    leaves its rest to them."""
     depth = int(tiling.depth.max(initial=-1)) + 1
     dims, rests = (np.zeros((max(depth, 1), tiling.n), dtype=np.int64) for _ in range(2))
     trips = np.ones((max(depth, 1), tiling.n), dtype=np.int64)
@@ -158,12 +159,17 @@ def _loops(tiling: Tiling) -> tuple[Ints, Ints, Ints]:
         trips[level, rows] = tiling.full[d][rows]
         rests[level, rows] = tiling.rest[d][rows] > 0
     if depth:
-        # the rest goes to the last core as one of its tiles
-        shared = tiling.active_cores > 1
-        most = np.rint(tiling.outer_parts * tiling.share).astype(np.int64)
-        trips[0] = np.where(shared, most, trips[0])
-        rests[0] = np.where(shared, 0, rests[0])
+        rests[0] = np.where(tiling.active_cores > 1, 0, rests[0])
     return dims, trips, rests
+
+
+def _shared(tiling: Tiling) -> Ints:
+    """Return the cores that have work, the tiles of the outermost loop that they share, and 1 where one of them is a
+    rest [3, n]."""
+    rest = np.zeros(tiling.n, dtype=np.int64)
+    for d in range(tiling.rank):
+        rest = np.where((tiling.position[d] == 0) & (tiling.rest[d] > 0), 1, rest)
+    return np.stack([tiling.active_cores, tiling.outer_parts, rest]).astype(np.int64)
 
 
 def _dimensions(tiling: Tiling, steps: list[Step]) -> tuple[Ints, Ints]:
@@ -177,13 +183,16 @@ def _dimensions(tiling: Tiling, steps: list[Step]) -> tuple[Ints, Ints]:
     return full, rest
 
 
-def _tile_costs(steps: list[Step], n: int) -> tuple[Floats, Floats, Floats]:
-    """Return busy cycles, channel cycles and instructions of one run by kind of tile [S, K, n]."""
+def _tile_costs(steps: list[Step], n: int) -> tuple[Floats, ...]:
+    """Return busy cycles, channel cycles and instructions of one run, and the cycles behind its last read, by
+    kind of tile [S, K, n]."""
     tiles = [step.effort.tiles for step in steps]
     most = max(len(one.cycles) for one in tiles)
-    packed = np.zeros((3, len(steps), most, n))
+    packed = np.zeros((4, len(steps), most, n))
     for number, one in enumerate(tiles):
         packed[0, number, : len(one.cycles)] = one.cycles
         packed[1, number, : len(one.channel)] = one.channel
         packed[2, number, : len(one.instructions)] = one.instructions
-    return packed[0], packed[1], packed[2]
+        if one.behind is not None:
+            packed[3, number, : len(one.behind)] = one.behind
+    return tuple(packed)
