@@ -61,7 +61,8 @@ def stage_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -
     cost = _vector_cost(counted, tiles, spec)
     if stage.op.family is not Family.CONV or len(stage.op.inputs) < 3:
         return cost
-    return replace(cost, behind=_vector_cost(counted[-1:], tiles, spec).cycles)  # the bias
+    bias = _vector_cost(counted[-1:], tiles, spec).cycles
+    return replace(cost, behind=np.asarray(bias, dtype=np.float64))
 
 
 def mask_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> StageCost:
