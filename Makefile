@@ -144,7 +144,7 @@ bench-guards: $(BUILT) ## what variants for classes of inputs save, and what the
 	@$(PY) -m benchmarks.guards --markdown docs/figures-guards.md $(if $(JSON),--json $(JSON))
 	@$(PY) -m benchmarks.live_session --picture docs/images/variants.svg
 
-bench-carried: $(BUILT) ## what survives of a tuned plan when a number of the machine changes (an hour); NETWORKS="mlp ..."
+bench-carried: $(BUILT) ## what survives of a tuned plan when a number of the machine changes (an hour); NETWORKS="mlp ..."; JSON=file keeps rows and goes on from them
 	$(call say,"comparing carried plans with searches from nothing")
 	@$(PY) -m benchmarks.carried --markdown docs/figures-carried.md $(if $(NETWORKS),--networks $(NETWORKS)) $(if $(JSON),--json $(JSON))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,22 @@ def mapping_of(value: Mapping[str, Any] | None, what: str, items: str) -> Mappin
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
         return value
     raise InputError(f"{what} maps {items}, got {type(value).__name__}: {value!r:.60}")
+
+
+def dims_of_texts(texts: Iterable[str], what: str) -> dict[str, int]:
+    """Return dimensions given as ``NAME=INT``. Raises ``InputError`` naming ``what`` they were given as."""
+    extents: dict[str, int] = {}
+    for text in texts:
+        name, _, value = text.rpartition("=")
+        if not name or not value.isdigit() or int(value) < 1:
+            raise InputError(
+                f"{what} {text!r} is not NAME=INT with INT ≥ 1, such as {what} batch=1"
+            )
+        if extents.setdefault(name, int(value)) != int(value):
+            raise InputError(
+                f"{what} {name}: given as {extents[name]} and as {value}; give it once"
+            )
+    return extents
 
 
 def dims_of(value: Mapping[str, int] | None) -> dict[str, int]:

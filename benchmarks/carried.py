@@ -11,7 +11,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.fusion import search
+from autotune.tuner.machines.confirmation import confirm
 from autotune.tuner.machines.search_point import model_of
 from autotune.tuner.neighbour import machine_distance
 from autotune.tuner.options import SearchOptions
@@ -69,6 +70,8 @@ class Survival:
     as_many: int
     tuned: int
     both: int
+    unmeasured: int
+    model_alone: int
     began_from: str
 
     def share(self, cycles: int) -> float:
@@ -87,16 +90,26 @@ class Survival:
             f"{self.heuristic:,}",
             f"{self.heuristic / self.tuned - 1:.1%}",
             str(self.carried_measurements),
-            f"{self.share(self.carried):.0%}",
-            f"{self.share(self.as_many):.0%}",
-            f"{self.share(self.both):.0%}",
+            *(f"{share:.0%}" for share in self.shares),
         )
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Shares of the ways, in the order of the table."""
+        ways = self.model_alone, self.unmeasured, self.carried, self.as_many, self.both
+        return tuple(map(self.share, ways))
 
 
 def cycles(plan: PlanResult | None) -> int:
     """Measured cycles of a plan."""
     assert plan is not None and plan.measured_cycles is not None
     return plan.measured_cycles
+
+
+def confirmed(result: GraphSearch, graph: Graph, spec: HardwareSpec) -> int:
+    """Cycles of a plan that nothing has measured yet."""
+    rows = [(x.group, () if x.schedule is None else (x.schedule,)) for x in result.found.groups]
+    return confirm(graph, rows, spec, 0.0, 1).cycles
 
 
 def searched(
@@ -110,15 +123,19 @@ def searched(
     )
 
 
-def survivals(network: str) -> Iterator[Survival]:
-    """Tune a network on the base machine, then measure each changed one."""
+def survivals(network: str, done: set[str]) -> Iterator[Survival]:
+    """Tune a network on the base machine, then measure each changed one that is not ``done``."""
     base = load_spec(BASE)
+    if done >= changes(base).keys():
+        return
     graph = open_network(resolve_model(network), None, Layout(base.layout), Accuracy.EXACT)
     with tempfile.TemporaryDirectory() as folder:
         known = Path(folder) / "known"
         with Store.open(known / "store.db") as store:
             searched(graph, base, store, MEASURE)
         for number, (what, spec) in enumerate(changes(base).items()):
+            if what in done:
+                continue
 
             def run(
                 way: str, measure: int, strategy: str = "model", carries: bool = True
@@ -145,13 +162,15 @@ def survivals(network: str) -> Iterator[Survival]:
                 cycles(as_many.found),
                 cycles(tuned.found),
                 cycles(both.found),
+                confirmed(run("unmeasured", 0), graph, spec),
+                confirmed(run("model alone", 0, carries=False), graph, spec),
                 carried.began_from,
             )
 
 
 def summary(rows: list[Survival]) -> Iterator[tuple[str, ...]]:
     """Give the mean and the worst row."""
-    shares = np.array([[x.share(x.carried), x.share(x.as_many), x.share(x.both)] for x in rows])
+    shares = np.array([x.shares for x in rows])
     weights = np.array([x.heuristic / x.tuned - 1 for x in rows])
     mean, worst = shares.mean(axis=0), shares.min(axis=0)
     weighted = weights @ shares / weights.sum()
@@ -159,21 +178,31 @@ def summary(rows: list[Survival]) -> Iterator[tuple[str, ...]]:
         yield (name, *[""] * 6, *(f"{x:.0%}" for x in figures))
 
 
-def tables(networks: Iterable[str]) -> Iterator[Table]:
-    """Measure all networks."""
-    rows = []
-    for network in networks:
-        for one in survivals(network):
-            print(*one.row, flush=True)
-            rows.append(one)
-    yield Table(
+def table_of(rows: list[Survival]) -> Table:
+    """Return the table of all rows."""
+    return Table(
         "Share of the tuned gain",
         (
             *("network", "change", "distance", "fit", "heuristic cycles", "tuned gain", "measured"),
-            *("carried", "anew, as many", "carried, then searched"),
+            *("model alone", "carried, unmeasured", "carried", "anew, as many"),
+            "carried, then searched",
         ),
         (*(one.row for one in rows), *summary(rows)),
     )
+
+
+def measure(networks: Iterable[str], kept: Path | None) -> list[Survival]:
+    """Measure what is not kept, and keep it."""
+    rows = []
+    if kept is not None and kept.exists():
+        rows = [Survival(**row) for row in json.loads(kept.read_text())]
+    for network in networks:
+        for one in survivals(network, {row.change for row in rows if row.network == network}):
+            print(*one.row, flush=True)
+            rows.append(one)
+            if kept is not None:
+                kept.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    return [row for row in rows if row.network in networks]
 
 
 HEAD = f"""# Figures of carried plans
@@ -182,31 +211,33 @@ Written by `make bench-carried`. A network is tuned on `{BASE}` with {MEASURE} m
 changes, which makes it a machine without measurements. *tuned gain* is what {MEASURE} measurements from nothing gain there over the
 heuristic plan. The last columns are shares of that gain:
 
-- *carried*: the heuristic plan and the plan of `{BASE}`, each schedule that still fits, and nothing else (`--strategy heuristic`);
+- *model alone*: the plan that the shipped model expects to be best, without a measurement of this machine or of its neighbour
+  (`--measure 0` with an empty store);
+- *carried, unmeasured*: the same with the store of `{BASE}` (`--measure 0`). What `{BASE}` measured corrects the model, its schedules
+  are candidates, and those that do not fit are repaired to the nearest legal ones;
+- *carried*: the heuristic plan, the plan of `{BASE}` and the one expected to be best are measured, two schedules of each group, and
+  nothing else (`--strategy heuristic`);
 - *anew, as many*: a search from nothing with as many measurements;
 - *carried, then searched*: what `autotune search` does by default, with {MEASURE} measurements.
 
-The heuristic plan itself has 0 %. *fit* counts the schedules of the neighbour that are legal on the changed machine; *distance* is
+The heuristic plan itself has 0 %. Of an unmeasured plan the emulator tells the cycles afterwards: it may be dearer than the heuristic
+plan, less than 0 %. *fit* counts the schedules of the neighbour that are legal on the changed machine; *distance* is
 the root mean square of the log2 ratios of its numbers. Cycles of emulated machines repeat exactly.
 
 """
 
 
 def main() -> None:
-    """Print the table; ``--markdown FILE`` and ``--json FILE`` keep it too."""
+    """Print the table; ``--markdown FILE`` keeps it too."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", nargs="+", default=NETWORKS)
-    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument("--json", type=Path, help="rows to go on from, and to keep")
     parser.add_argument("--markdown", type=Path, help="also write docs/figures-carried.md here")
     chosen = parser.parse_args()
-    found = list(tables(chosen.networks))
-    for table in found:
-        print(table.text(), end="\n\n", flush=True)
+    table = table_of(measure(chosen.networks, chosen.json))
+    print(table.text())
     if chosen.markdown is not None:
-        chosen.markdown.write_text(HEAD + "\n\n".join(t.markdown() for t in found) + "\n")
-    if chosen.json is not None:
-        plain = {t.title: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in found}
-        chosen.json.write_text(json.dumps(plain, indent=1) + "\n")
+        chosen.markdown.write_text(HEAD + table.markdown() + "\n")
 
 
 if __name__ == "__main__":

@@ -94,31 +94,38 @@ def measured(python: Path, engine: str, path: Path, threads: int, vocabulary: in
 
 
 def rows_of(
-    name: str, threads: int, ours: Mapping[str, Result], peer: Result
+    name: str, threads: int, ours: Mapping[str, Result], peers: Mapping[str, Result]
 ) -> list[tuple[str, ...]]:
-    """A line for each of our processes, by its name, and one for the peer."""
-    engines = {**ours, "ONNX Runtime": peer}
-    return [_row((name, str(threads), engine), one, peer) for engine, one in engines.items()]
+    """A line for each of our processes and of the peer's, by their names."""
+    engines = {**ours, **peers}
+    return [
+        _row((name, str(threads), engine), one, tuple(peers.values()))
+        for engine, one in engines.items()
+    ]
 
 
-def _row(labels: tuple[str, ...], result: Result, peer: Result) -> tuple[str, ...]:
+def _row(labels: tuple[str, ...], result: Result, peers: tuple[Result, ...]) -> tuple[str, ...]:
+    """Figures of a process; ratios are over the mean of the peer's."""
     cold, warm = result.cold, result.warm
     first = (1e3 * cold.prompt_seconds, 1e3 * cold.seconds[0], 1e3 * max(cold.seconds))
     whole = result.open_seconds + cold.prompt_seconds + sum(cold.seconds)
-    error = float(np.abs(result.logits - peer.logits).max() / np.abs(peer.logits).max())
+    expected = peers[0].logits
+    error = float(np.abs(result.logits - expected).max() / np.abs(expected).max())
+    colds = statistics.mean(peer.cold.tokens_per_second for peer in peers)
+    warms = statistics.mean(peer.warm.tokens_per_second for peer in peers)
     return (
         *labels,
         f"{result.open_seconds:.2f}",
         *(f"{x:.0f}" for x in first),
         f"{cold.tokens_per_second:.1f}",
-        f"{cold.tokens_per_second / peer.cold.tokens_per_second:.2f}",
+        f"{cold.tokens_per_second / colds:.2f}",
         f"{whole:.1f}",
         f"{1e3 * statistics.median(warm.seconds):.1f}",
         f"{warm.stall:.2f}",
         f"{warm.tokens_per_second:.1f}",
-        f"{warm.tokens_per_second / peer.warm.tokens_per_second:.2f}",
+        f"{warm.tokens_per_second / warms:.2f}",
         f"{result.peak_bytes / 1e6:.0f}",
-        "" if result is peer else f"{error:.0e}",
+        "" if any(result is peer for peer in peers) else f"{error:.0e}",
     )
 
 
@@ -128,6 +135,7 @@ COLUMNS = (
     *("longest / median", "warm tokens/s", "warm ratio", "peak MB", "difference"),
 )
 FIRST, SECOND = "autotune, caches empty", "autotune, the next process"
+BEFORE, AFTER = "ONNX Runtime, before", "ONNX Runtime, after"
 
 
 def markdown(table: Table) -> str:
@@ -137,9 +145,10 @@ def markdown(table: Table) -> str:
         "Written by `make bench-decoder`: decoders exported with open batch, sequence and past, whose cache "
         f"grows by one at every step. A prompt of {PROMPT} tokens, then {STEPS} steps, {GENERATIONS} times; every engine "
         "in a process of its own. With caches empty, every shape is new; *the next process* finds on disk what the first one "
-        "proved and compiled. Figures up to *to the last token*, which includes opening, are of the process's first "
-        "generation, the warm ones of its last. A *ratio* is tokens per second over ONNX Runtime's in the same "
-        "generation, *difference* the largest one of sampled logits over the largest logit. "
+        "proved and compiled. Opening makes the programs of a decoder's steps. Figures up to *to the last token*, which "
+        "includes opening, are of the process's first generation, the warm ones of its last. ONNX Runtime runs before and "
+        "after: its two lines show how far the machine drifts. A *ratio* is tokens per second over the mean of both in "
+        "the same generation, *difference* the largest one of sampled logits over the largest logit. "
         f"{busy()}\n\n"
     )
     return head + table.markdown() + "\n"
@@ -174,12 +183,19 @@ def main() -> None:
             for threads in chosen.threads:
                 os.environ["AUTOTUNE_HOME"] = f"{folder}/{name}{threads}"
                 vocabulary = DECODERS[name].vocabulary
-                peer = measured(chosen.peers, "onnxruntime", path, threads, vocabulary)
-                ours = {
-                    process: measured(Path(sys.executable), "autotune", path, threads, vocabulary)
-                    for process in (FIRST, SECOND)
+                own = Path(sys.executable)
+                turns = {
+                    process: measured(python, engine, path, threads, vocabulary)
+                    for process, python, engine in (
+                        (BEFORE, chosen.peers, "onnxruntime"),
+                        (FIRST, own, "autotune"),
+                        (SECOND, own, "autotune"),
+                        (AFTER, chosen.peers, "onnxruntime"),
+                    )
                 }
-                added = rows_of(name, threads, ours, peer)
+                ours = {process: turns[process] for process in (FIRST, SECOND)}
+                peers = {process: turns[process] for process in (BEFORE, AFTER)}
+                added = rows_of(name, threads, ours, peers)
                 print(Table(name, COLUMNS, tuple(added)).text(), flush=True)
                 rows += added
     table = Table("Decoders", COLUMNS, tuple(rows))

@@ -143,7 +143,7 @@ process a core computes without end, touches no memory and takes up to half of t
 with a slower clock; but the share comes in slices of the scheduler, so the tail is longer than a slower clock would make it.
 
 Processes without and with learning take turns; compare them within a phase, as other work on the machine moves both.
-In *alone* the session that learns is new: it tries other plans on one of eight requests and compiles them beside the requests. The last columns count what learning did, over all turns.
+In *alone* the session that learns is new: it tries other plans on bursts of requests and compiles them beside the requests. The last columns count what learning did, over all turns.
 What the last one told:
 
 {told(turns)}

@@ -24,8 +24,6 @@ from autotune.errors import AutotuneError
 
 TARGET = "cpu:1"
 PLAN = "task.plan"
-MEASURE = 16
-"""Measurements beyond the first of each group."""
 SECONDS = 0.5
 """Of timed runs."""
 
@@ -55,9 +53,7 @@ def by_rule(folder: Path) -> Session:
 def search(folder: Path) -> dict[str, float]:
     """Seconds of the search, from the file to the plan."""
     start = time.perf_counter()
-    result = api.search(
-        folder / "task.onnx", TARGET, measure=MEASURE, out=folder / PLAN, accuracy="exact"
-    )
+    result = api.search(folder / "task.onnx", TARGET, out=folder / PLAN, accuracy="exact")
     return {"seconds": time.perf_counter() - start, "measurements": result.measurements}
 
 

@@ -13,6 +13,7 @@ from autotune.frontend.importing import has_control_flow
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.ranges import Ranges
 from autotune.runtime.device_search import DeviceRequest, DeviceSearch, search_on_devices
+from autotune.runtime.in_place.budget import Limits
 from autotune.runtime.session.defaults import choose_target, ranges_of, resolve_model
 from autotune.store.store import Store
 from autotune.targets.device_set import DeviceSet, check_names
@@ -28,8 +29,8 @@ def search_devices(
     devices: Iterable[Target | Path | str] | str,
     links: Links | Path | str | None = None,
     serving: Serving | str = Serving.LATENCY,
-    trials: int = DEFAULT_TRIALS,
-    measure: int = DEFAULT_MEASURE,
+    trials: int | None = None,
+    measure: int | None = None,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     out: Path | str | None = None,
@@ -49,7 +50,12 @@ def search_devices(
     link, and for a network with control flow.
     """
     plan_file, extents, limits = writable_plan_file(out), dims_of(dims), ranges_of(ranges)
-    options = SearchOptions(trials, measure, seed=seed, time_limit_seconds=time_limit_seconds)
+    options = SearchOptions(
+        DEFAULT_TRIALS if trials is None else trials,
+        DEFAULT_MEASURE if measure is None else measure,
+        seed=seed,
+        time_limit_seconds=time_limit_seconds,
+    )
     machines = _machines(devices)
     spec = links if isinstance(links, Links) else read_links(None if links is None else Path(links))
     path = resolve_model(model)
@@ -63,6 +69,7 @@ def search_devices(
         extents,
         Accuracy.EXACT if accuracy is None else Accuracy.parse(accuracy),
         limits,
+        Limits.of(trials, measure),
     )
     with opened(store) as records:
         result = search_on_devices(request, records, progress or silent)

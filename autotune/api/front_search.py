@@ -16,9 +16,7 @@ from autotune.targets.protocol import Target
 from autotune.tuner.front import DEFAULT_POINTS, FrontPoint, find_front
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import (
-    DEFAULT_MEASURE,
     DEFAULT_STRATEGY,
-    DEFAULT_TRIALS,
     SearchOptions,
 )
 from autotune.tuner.progress import Progress
@@ -29,8 +27,8 @@ def search_front(
     model: Path | str,
     target: Target | Path | str,
     points: int = DEFAULT_POINTS,
-    trials: int = DEFAULT_TRIALS,
-    measure: int = DEFAULT_MEASURE,
+    trials: int | None = None,
+    measure: int | None = None,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     store: Store | Path | str | None = None,

@@ -115,5 +115,7 @@ def explore(
 
 def planned_sweep(target: Path | str, settings: Iterable[str] | str) -> Sweep:
     """Return the machines of a sweep. Raises ``AutotuneError`` as ``sweep`` does."""
+    base = load_spec(target)
+    model_of(base)  # of this CPU no setting is right
     texts = (settings,) if isinstance(settings, str) else tuple(settings)
-    return Sweep(load_spec(target), tuple(map(Setting.parse, texts)))
+    return Sweep(base, tuple(map(Setting.parse, texts)))

@@ -18,7 +18,9 @@ from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.measure.cluster.cluster import Cluster, check_workers, opened_cluster
 from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits, limits_of
+from autotune.runtime.estimated_plans import heuristic_search
 from autotune.runtime.execution.native_table import WholeNetworks
+from autotune.runtime.in_place.budget import Limits
 from autotune.runtime.in_place.timed_search import Allowance, GraphOutcome, timed_search
 from autotune.runtime.session.defaults import (
     choose_accuracy,
@@ -30,7 +32,7 @@ from autotune.runtime.session.opening import open_model
 from autotune.runtime.session.plan_contest import keep_faster_plan
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
-from autotune.tuner.front import least_product
+from autotune.tuner.front import FrontPoint, least_product
 from autotune.tuner.fusion import search as search_graph
 from autotune.tuner.interruption import SearchInterrupted
 from autotune.tuner.objective import Objective
@@ -53,8 +55,8 @@ if TYPE_CHECKING:
 def search(
     model: Path | str,
     target: Target | Path | str | None = None,
-    trials: int = DEFAULT_TRIALS,
-    measure: int = DEFAULT_MEASURE,
+    trials: int | None = None,
+    measure: int | None = None,
     objective: Objective | str = Objective.LATENCY,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
@@ -74,11 +76,13 @@ def search(
     """Find fusion groups and schedules for a network, measure the best, and write the plan.
 
     ``model`` is an ONNX file or a shipped network's name; ``target`` a name, a spec file or an open
-    target (None: this CPU). ``trials`` bounds the plans that are tried, ``measure`` the measurements;
-    ``strategy`` names what proposes plans. On this CPU ``seconds`` bounds the whole search instead (None: 15 to 60, by the
-    network's own time). It measures candidates in whole runs of the network, and in the last step runs the plan
+    target (None: this CPU). ``trials`` bounds the plans that are tried (None: 200), ``measure`` the measurements (None: 160);
+    ``strategy`` names what proposes plans. On this CPU ``seconds`` bounds the whole search (None: 15 to 60, by the
+    network's own time), ``trials`` the improved plans and ``measure`` the candidates of each graph (None: any number).
+    It measures candidates in whole runs of the network, and in the last step runs the plan
     and the heuristic plan in turns; the heuristic plan stays unless the other is shown to be faster. Ctrl-C ends
-    the measuring, and a plan that is faster is written before ``KeyboardInterrupt`` goes on. ``objective`` is ``latency``,
+    the search: the best plan so far is written, the heuristic one at least, and ``SearchInterrupted`` (a
+    ``KeyboardInterrupt``) has the result. ``objective`` is ``latency``,
     ``energy``, a sum such as ``latency+4e-07*energy`` (cycles and femtojoules), or ``energy-delay``, their product:
     three to five searches, and the plan names the sum that it is best for. ``out`` is the plan file. ``accuracy``
     selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere), and ``ranges`` bound the inputs; both
@@ -97,20 +101,21 @@ def search(
     on emulated machines, and by an analytic estimate on this CPU.
 
     Raises ``AutotuneError`` before it searches: for a network that cannot be read, for a place where no plan can
-    be written, for ``seconds`` on an emulated machine, and for ``workers`` on this CPU.
+    be written, for ``seconds`` on an emulated machine, and for ``workers`` and ``time_limit_seconds`` on this CPU.
     """
     start_seconds = time.monotonic()
     plan_file, extents, limits = writable_plan_file(out), dims_of(dims), ranges_of(ranges)
     wanted = Objective.parse(objective) if isinstance(objective, str) else objective
     options = SearchOptions(
-        trials,
-        measure,
+        DEFAULT_TRIALS if trials is None else trials,
+        DEFAULT_MEASURE if measure is None else measure,
         wanted,
         seed,
         time_limit_seconds=time_limit_seconds,
         strategy=strategy,
     )
     path, machine = resolve_model(model), choose_target(target)
+    _check_time_limit(time_limit_seconds, machine)
     if wanted.is_product:
         SearchOptions(objective=Objective.ENERGY).check(machine.spec)
     request = NetworkSearch(
@@ -124,6 +129,7 @@ def search(
             start_seconds,
             _allowed_seconds(seconds, machine),
             build=_build_limits(cores, memory, machine),
+            limits=Limits.of(trials, measure),
         ),
         _checked_workers(workers, machine),
         store,
@@ -152,19 +158,33 @@ class NetworkSearch:
     progress: Progress | None
 
     def run_by_sums(self) -> SearchResult:
-        """Minimise a product: search for several sums, and return the result with the least product."""
-        result = least_product(
-            lambda weighed: replace(self, options=replace(self.options, objective=weighed)).run()
-        )
-        if self.plan_file is not None:
-            result.plan.save(self.plan_file)  # the last search may have found a worse product
+        """Minimise a product: search for several sums, and return the result with the least product.
+
+        Raises ``SearchInterrupted`` where Ctrl-C ended one of them, with the best plan so far.
+        """
+        results: list[SearchResult] = []
+
+        def run(weighed: Objective) -> SearchResult:
+            weighs = replace(self.options, objective=weighed)
+            results.append(replace(self, options=weighs, plan_file=None).run())
+            return results[-1]
+
+        try:
+            result = least_product(run)
+        except SearchInterrupted as stop:
+            points = map(FrontPoint.of, results)
+            best = min(points, key=lambda one: one.energy_delay, default=None)
+            result = stop.result if best is None else best.result
+            self._save(result)
+            raise SearchInterrupted(result) from None
+        self._save(result)
         return result
 
     def run(self) -> SearchResult:
         """Search every graph and write the plan.
 
-        Raises ``SearchInterrupted`` with the result where Ctrl-C ended the measuring, and ``KeyboardInterrupt``
-        where it left no plan of the whole network, or the one that sessions have anyway.
+        Raises ``SearchInterrupted`` with the result where Ctrl-C ended the search. Graphs that it did not come to
+        have their heuristic plans.
         """
         graphs = distinct_graphs(
             self.path,
@@ -174,18 +194,16 @@ class NetworkSearch:
             self.ranges,
             self.options.seed,
         )
-        file = NetworkFile.of(self.path)
         outcomes = self._outcomes(graphs)
-        result = self._result(outcomes, file)
-        is_interrupted = outcomes[-1].is_interrupted
-        is_known = self._is_in_place and result.is_heuristic
-        if is_interrupted and (len(outcomes) < len(graphs) or is_known):
-            raise KeyboardInterrupt
-        if self.plan_file is not None:
-            result.plan.save(self.plan_file)
-        if is_interrupted:
+        result = self._result(outcomes, NetworkFile.of(self.path))
+        self._save(result)
+        if any(one.is_interrupted for one in outcomes):
             raise SearchInterrupted(result)
         return result
+
+    def _save(self, result: SearchResult) -> None:
+        if self.plan_file is not None:
+            result.plan.save(self.plan_file)
 
     def _outcomes(self, graphs: Sequence[Graph]) -> list[GraphOutcome]:
         """Search the graphs in turn, up to the one that Ctrl-C ends."""
@@ -194,16 +212,39 @@ class NetworkSearch:
             options = replace(self.options, workers=cluster)
             studies = None if self._is_in_place else storage_for(self.storage, records)
             for number, graph in enumerate(graphs):
-                if self.progress is not None and len(graphs) > 1:
-                    self.progress(GRAPHS, number, len(graphs))
-                if self._is_in_place:
+                try:
+                    self._report_graph(number, len(graphs))
                     left = len(graphs) - number
-                    outcomes.append(self._search_in_place(graph, options, records, left))
-                else:
-                    outcomes.append(self._search_by_model(graph, options, records, studies))
+                    outcomes.append(self._outcome(graph, options, records, studies, left))
+                except KeyboardInterrupt:
+                    outcomes.append(self._unsearched(graph))
                 if outcomes[-1].is_interrupted:
                     break
+        outcomes += map(self._unsearched, graphs[len(outcomes) :])
         return outcomes
+
+    def _report_graph(self, number: int, total: int) -> None:
+        """Tell the progress that a graph begins."""
+        if self.progress is not None:
+            if total > 1:
+                self.progress(GRAPHS, number, total)
+            self.progress("prepare", 0, 1)
+
+    def _outcome(
+        self,
+        graph: Graph,
+        options: SearchOptions,
+        records: Store,
+        studies: BaseStorage | None,
+        graphs_left: int,
+    ) -> GraphOutcome:
+        if self._is_in_place:
+            return self._search_in_place(graph, options, records, graphs_left)
+        return self._search_by_model(graph, options, records, studies)
+
+    def _unsearched(self, graph: Graph) -> GraphOutcome:
+        """Return what Ctrl-C leaves of a search that has no plan yet: the heuristic one."""
+        return GraphOutcome(heuristic_search(graph, self.machine.spec), "", is_interrupted=True)
 
     @property
     def _is_in_place(self) -> bool:
@@ -268,6 +309,15 @@ def _allowed_seconds(seconds: float | None, machine: Target) -> float | None:
             f"seconds bound searches on this CPU; on {machine.name} give trials and measure instead"
         )
     return seconds_of(seconds, "seconds")
+
+
+def _check_time_limit(seconds: float | None, machine: Target) -> None:
+    """Raise ``InputError`` for a limit where measurements are whole runs, which nothing can stop."""
+    if seconds is not None and isinstance(machine, WholeNetworks):
+        raise InputError(
+            f"a time limit of {seconds:g} s for {machine.name}: a search on this CPU measures by whole runs of the "
+            "network, which end by themselves; leave it out, or bound the search by seconds"
+        )
 
 
 def _checked_workers(

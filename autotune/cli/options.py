@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from autotune.arguments import dims_of_texts
 from autotune.datasets import NETWORKS
 from autotune.errors import InputError
 from autotune.graph.accuracy import Accuracy
@@ -170,16 +171,7 @@ def machine_name(target: str | None, threads: int | None, model: Path | str | No
 
 def dimensions(options: list[str] | None) -> dict[str, int]:
     """Return ``NAME=INT`` options as a mapping. Raises ``InputError``."""
-    extents: dict[str, int] = {}
-    for option in options or ():
-        name, _, value = option.rpartition("=")
-        if not name or not value.isdigit() or int(value) < 1:
-            raise InputError(
-                f"--dim {option!r} is not NAME=INT with INT ≥ 1, such as --dim batch=1"
-            )
-        if extents.setdefault(name, int(value)) != int(value):
-            raise InputError(f"--dim {name}: given as {extents[name]} and as {value}; give it once")
-    return extents
+    return dims_of_texts(options or (), "--dim")
 
 
 def input_ranges(options: list[str] | None) -> dict[str, tuple[float, float]]:

@@ -52,11 +52,13 @@ def _clock(seconds: float) -> str:
 
 
 class Report:
-    """State of a command's work; ``cost_text`` makes text of the best cost so far."""
+    """State of a command's work; ``cost_text`` makes text of the best cost so far. The first report calls
+    ``when_begun``, once."""
 
     def __init__(self, title: str, stages: Mapping[str, float]) -> None:
         self.title = title
         self.cost_text: CostText | None = None
+        self.when_begun: Callable[[], None] | None = None
         self._whole = Whole(stages)
         self._begin = time.monotonic()
         self._first_report: float | None = None
@@ -72,6 +74,9 @@ class Report:
         if best is not None and self.cost_text is not None:
             self._best = f"best predicted {self.cost_text(best)}"
         self.show()
+        begun, self.when_begun = self.when_begun, None
+        if begun is not None:
+            begun()
 
     @property
     def fraction(self) -> float:

@@ -74,6 +74,42 @@ class Analysis(Protocol):
         ...
 
 
+class Analysed(Protocol):
+    """What the learned model reads of an analysis."""
+
+    @property
+    def features(self) -> Floats:
+        """As that of ``Analysis``."""
+        ...
+
+    @property
+    def dynamic_fj(self) -> Floats:
+        """As that of ``Analysis``."""
+        ...
+
+    @property
+    def leak_fj(self) -> Floats:
+        """As that of ``Analysis``."""
+        ...
+
+    @property
+    def moved_bytes(self) -> Floats:
+        """As that of ``Analysis``."""
+        ...
+
+    def cycles(self, unit_costs: Floats) -> Floats:
+        """Return analytic cycles [n] at fitted unit costs [W]."""
+        ...
+
+
+class Recording(Protocol):
+    """The analysis of one nest on one machine, recorded; usable from several threads."""
+
+    def run(self, table: ScheduleTable) -> Analysed:
+        """Analyse legal schedules, equal to ``AnalyticModel.analyse`` bit for bit."""
+        ...
+
+
 class AnalyticModel(Protocol):
     """What the learned model corrects: one implementation for each kind of memory."""
 
@@ -89,6 +125,10 @@ class AnalyticModel(Protocol):
 
     def analyse(self, nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> Analysis:
         """Analyse all schedules of a table at once."""
+        ...
+
+    def recorded(self, nest: Nest, spec: HardwareSpec) -> Recording | None:
+        """Return the analysis of a nest made ready for many calls, or None where it cannot be recorded."""
         ...
 
     def cycles(self, work: Floats, unit_costs: Floats, estimate: Floats) -> Floats:

@@ -126,11 +126,14 @@ class FusionGain(Displayed):
         apart = sum(cost.dram_bytes for cost in self.separate)
         saved, share = self.dram_bytes_saved, abs(self.dram_bytes_saved) / max(1.0, apart)
         moved = f"{abs(saved):,.0f} DRAM bytes {'saved' if saved >= 0 else 'more'} ({share:.0%})"
-        sure = "beyond" if self or self.high_cycles < 0 else "within"
-        return (
-            f"gain of fusing: {self.gain_cycles:,.0f} cycles, {sure} the uncertainty "
-            f"({self.low_cycles:,.0f} to {self.high_cycles:,.0f}): {moved}"
-        )
+        span = f"({self.low_cycles:,.0f} to {self.high_cycles:,.0f})"
+        gain = f"{self.gain_cycles:,.0f} cycles"
+        if self:
+            return f"gain of fusing: {gain}, beyond the uncertainty {span}: {moved}"
+        if self.high_cycles < 0:
+            loss = f"{-self.gain_cycles:,.0f} cycles"
+            return f"loss by fusing: {loss}, beyond the uncertainty {span}: {moved}"
+        return f"no sure gain of fusing: {gain} expected, which may be a loss {span}: {moved}"
 
     def _card(self) -> Card:
         costs = (*zip(("producer", "consumer"), self.separate, strict=True), ("fused", self.fused))

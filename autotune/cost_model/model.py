@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.analysis import analytic_model
-from autotune.cost_model.cached.work_kinds import typical_costs
+from autotune.cost_model.analysis import Analysed, analytic_model
+from autotune.cost_model.cached.work_kinds import TYPICAL_ERROR, TYPICAL_FACTOR, typical_costs
 from autotune.cost_model.cost import Cost
 from autotune.cost_model.dataset import Dataset, dataset, joined
 from autotune.cost_model.estimate import Estimate, Forecast, Prediction
@@ -52,6 +52,8 @@ Floats = npt.NDArray[np.float64]
 
 MIN_RECORDS = 50
 """Fewer successful measurements than this give no model."""
+TYPICAL = "typical"
+"""Kind of a model at typical costs, and the name of its mean error elsewhere among the metrics."""
 WORST = 5
 """Groups that a training says it was worst at."""
 MOST_TREES = 300
@@ -111,7 +113,10 @@ class CostModel:
 
     @property
     def kind(self) -> str:
-        """``guided`` where trees correct the analytic cycles, ``formula`` where none do."""
+        """``guided`` where trees correct the analytic cycles, ``formula`` where none do, ``typical`` for a formula
+        without any measurement of the machine."""
+        if TYPICAL in self.metrics:
+            return TYPICAL
         return "formula" if self._learned.ratios.is_formula else "guided"
 
     @classmethod
@@ -197,11 +202,12 @@ class CostModel:
     def typical(cls, spec: HardwareSpec) -> CostModel:
         """Return the plain formula of a CPU at typical unit costs: no measurement of this machine is in it.
 
-        Its intervals assume that it is right within a factor of two.
+        Its intervals are those of another machine's programs: ``TYPICAL_FACTOR``.
         """
         assert spec.memory is Memory.CACHED, "other machines have the shipped model"
         unit_costs = typical_costs(spec.matrix.rows)
-        return cls(spec, Learned(Ratios(None, None, None, unit_costs), None, math.log(2.0)), {})
+        learned = Learned(Ratios(None, None, None, unit_costs), None, math.log(TYPICAL_FACTOR))
+        return cls(spec, learned, {TYPICAL: TYPICAL_ERROR})
 
     @classmethod
     def fit_many(cls, machines: Mapping[HardwareSpec, Sequence[Record]], *, seed: int) -> CostModel:
@@ -286,7 +292,10 @@ class CostModel:
 
     def forecast(self, nest: Nest, table: ScheduleTable) -> Forecast:
         """Cycles alone of every schedule in a table, with what the rest can be found from."""
-        a = analytic_model(self.spec).analyse(nest, table, self.spec)
+        return self.judged(analytic_model(self.spec).analyse(nest, table, self.spec))
+
+    def judged(self, a: Analysed) -> Forecast:
+        """Return the forecast of analysed schedules."""
         x, ratios = a.features, self._learned.ratios
         cycles = a.cycles(ratios.unit_costs) * np.exp(ratios.log_cycles(x))
         return Forecast(np.maximum(cycles, 1.0), x, a.dynamic_fj, a.leak_fj, a.moved_bytes)

@@ -13,7 +13,7 @@ from autotune.cost_model.cost import Cost, Costs, FusionGain
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.predictor_file import is_predictor, read_predictor, write_predictor
 from autotune.cost_model.prepared import ENUMERATED, PreparedGroup, name_of
-from autotune.cost_model.shipped import Answer, answering_model
+from autotune.cost_model.shipped import Answer, predicting_model
 from autotune.display import Card, Displayed
 from autotune.errors import InputError, ScheduleError
 from autotune.fusion.group import Group
@@ -94,9 +94,9 @@ class Predictor(Displayed):
         """Load a predictor from the file that ``save`` wrote, or for a target from the store.
 
         A target is a name, a spec file or an open one; the cost model is that of its last
-        calibration, else on emulated machines the shipped one. ``store`` is a file or an open store
-        (None: the user's). ``version`` asks for an older model: the first digits of its SHA-256, or
-        'shipped'. A saved file needs no store, and no package besides numpy. Raises ``StoreError`` if
+        calibration, else on emulated machines the shipped one, on a CPU one at typical costs. ``store``
+        is a file or an open store (None: the user's). ``version`` asks for an older model: the first
+        digits of its SHA-256, or 'shipped'. A saved file needs no store, and no package besides numpy. Raises ``StoreError`` if
         there is no model, or only one of another version.
         """
         if isinstance(source, (str, Path)):
@@ -248,6 +248,6 @@ def _answer(
     from autotune.store.store import Store  # SQLAlchemy: saved predictors do without
 
     if isinstance(place, Store):
-        return answering_model(place, spec, name, version)
+        return predicting_model(place, spec, name, version)
     with Store.open(place, reading=True) as own:
-        return answering_model(own, spec, name, version)
+        return predicting_model(own, spec, name, version)

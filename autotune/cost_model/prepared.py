@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.analyst import Analyst
 from autotune.cost_model.cost import Cost, Costs
 from autotune.cost_model.estimate import Estimate
 from autotune.cost_model.model import CostModel
@@ -46,6 +47,7 @@ class PreparedGroup:
         if isinstance(nests, Rejection):
             raise ScheduleError(f"{name_of(group)}: {nests.reason}")
         self.nests = nests
+        self._analysts = tuple(Analyst(model, nest) for nest in nests)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -112,8 +114,8 @@ class PreparedGroup:
         """The schedule of the fewest cycles, or the reason why none is legal."""
         parts, total = [], np.zeros(6)
         total[5] = np.nan
-        for nest in self.nests:
-            found = self._best_of(nest)
+        for nest, analyst in zip(self.nests, self._analysts, strict=True):
+            found = self._best_of(nest, analyst)
             if found is None:
                 size = self._model.spec.scratchpad.size_bytes
                 return Rejection(f"no tile fits {size} bytes; fuse less")
@@ -125,19 +127,19 @@ class PreparedGroup:
     def _enumerate(self, nest: Nest, limit: int) -> ScheduleTable:
         return enumerate_on(nest, self._model.spec, limit, np.random.default_rng(0))
 
-    def _best_of(self, nest: Nest) -> tuple[NestSchedule, Estimate] | None:
+    def _best_of(self, nest: Nest, analyst: Analyst) -> tuple[NestSchedule, Estimate] | None:
         """Return the best schedule of a nest with its estimate: enumerated, then its neighbours."""
         table = self._enumerate(nest, ENUMERATED)
         if not len(table):
             return None
-        forecast = self._model.forecast(nest, table)
+        forecast = analyst.forecast(table)
         for _ in range(ROUNDS):
             order = np.argsort(forecast.cycles, kind="stable")[:REFINED]
             table, forecast = table.take(order), forecast.take(order)
             near = self._neighbours(nest, table)
             if not len(near):
                 break
-            table, forecast = table.then(near), forecast.then(self._model.forecast(nest, near))
+            table, forecast = table.then(near), forecast.then(analyst.forecast(near))
         best = np.array([np.argmin(forecast.cycles)])
         return table.row(int(best[0])), self._model.completed(forecast.take(best))
 
@@ -157,9 +159,9 @@ class PreparedGroup:
         """Return the fields of ``Costs`` as rows [6, count]: costs add up over nests, the largest novelty counts."""
         total = np.zeros((6, count))
         total[5] = np.nan
-        for nest, table in zip(self.nests, tables, strict=True):
+        for analyst, table in zip(self._analysts, tables, strict=True):
             if count:
-                found = self._model.estimate(nest, table)
+                found = analyst.estimate(table)
                 total[:5] += found.columns
                 total[5] = np.fmax(total[5], found.novelty)
         return total

@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune.cost_model.model import CostModel
+from autotune.cost_model.cached.work_kinds import TYPICAL_ERROR, TYPICAL_FACTOR
+from autotune.cost_model.model import TYPICAL, CostModel
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec, Memory
@@ -34,13 +35,19 @@ class Answer:
     @property
     def line(self) -> str:
         """One line for people: which model answers, its held-out error, and how to improve it."""
+        calibrate = f"'autotune calibrate --target {self.target}' measures this one"
+        if self.model.kind == TYPICAL:
+            return (
+                f"{self.target}: predicted at typical costs of a CPU, nothing measured here: elsewhere mean error "
+                f"{TYPICAL_ERROR:.0%}, 90 % of programs within a factor of {TYPICAL_FACTOR:g}; {calibrate}"
+            )
         error = f"{self.model.metrics['mape']:.1%}"
         if not self.model.is_shared:
             return f"{self.target}: predicted by its calibrated model, mean error {error} on networks it has not seen"
         machines = int(self.model.metrics["machines"])
         return (
             f"{self.target}: predicted by the shipped model of {machines} machines, mean error {error} on "
-            f"machines and networks it has not seen; 'autotune calibrate --target {self.target}' measures this one"
+            f"machines and networks it has not seen; {calibrate}"
         )
 
 
@@ -98,6 +105,20 @@ def answering_model(
         f"no cost model for {target} (hardware profile {profile}); "
         f"run 'autotune calibrate --target {target}' first"
     )
+
+
+def predicting_model(
+    store: Store, spec: HardwareSpec, name: str | None = None, version: str | None = None
+) -> Answer:
+    """Return the model that answers a person's or a compiler's question: as ``answering_model``, but a CPU that was
+    never calibrated is predicted at typical costs. A search asks ``answering_model``.
+
+    Raises ``StoreError`` for a version that is not there, and for a model of another version of autotune.
+    """
+    is_measured = store.load_model(spec.profile_id) is not None
+    if version is None and spec.memory is Memory.CACHED and not is_measured:
+        return Answer(CostModel.typical(spec), spec.name if name is None else name)
+    return answering_model(store, spec, name, version)
 
 
 def _version_of(store: Store, spec: HardwareSpec, target: str, version: str) -> CostModel:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +44,18 @@ class Declaration:
             for axis, extent in enumerate(self.shape or ())
             if not isinstance(extent, int) or extent < 1
         }
+
+    def bound(self, dims: Mapping[str, int]) -> Declaration:
+        """Return the declaration with the extents that ``dims`` gives open axes by their names."""
+        if self.shape is None:
+            return self
+        given = {axis: dims[name] for axis, name in self.open_axes.items() if name in dims}
+        shape = tuple(given.get(axis, extent) for axis, extent in enumerate(self.shape))
+        return replace(self, shape=shape)
+
+    def extents(self, shape: Sequence[int]) -> dict[str, int]:
+        """Return the extents by name that an array of this shape [rank] gives open axes."""
+        return {name: shape[axis] for axis, name in self.open_axes.items()}
 
 
 @dataclass(frozen=True, slots=True)

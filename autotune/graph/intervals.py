@@ -51,6 +51,16 @@ def constant_intervals(graph: Graph) -> dict[str, Interval]:
     return {name: interval_of(value) for name, value in graph.constants.items()}
 
 
+def integer_constant_intervals(graph: Graph) -> dict[str, Interval]:
+    """Return the intervals of constants that some integer is made from; others, such as most weights, may be anything.
+    A language model's integers are made from few numbers, and its weights take as long to read as a run."""
+    deciding: set[str] = set()
+    for op in reversed(graph.ops):
+        if graph.types[op.output].dtype.is_integer or op.output in deciding:
+            deciding.update(op.inputs)
+    return {x: interval_of(y) if x in deciding else ANYTHING for x, y in graph.constants.items()}
+
+
 def intervals_of(
     graph: Graph,
     given: Mapping[str, Interval],
@@ -171,7 +181,7 @@ def licence(
     ``product_sums``, where those are known."""
     known = constants
     if known is None:
-        known = constant_intervals(graph) if has_integers(graph) else {}
+        known = integer_constant_intervals(graph) if has_integers(graph) else {}
     sums = product_sums(graph) if sums is None else sums
     wanted = {x: graph.types[x].dtype for x in graph.inputs if not graph.types[x].dtype.is_float}
     for bits in range(EXACT_LIMIT.bit_length() - 1, 0, -1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -37,6 +38,16 @@ class Formats:
     stored: frozenset[Format] = frozenset((Format.FP32,))
     multiplied: frozenset[Format] = frozenset((Format.FP32,))
     by_constants: frozenset[Format] = frozenset()
+
+    @classmethod
+    def common(cls, several: Iterable[Formats]) -> Formats:
+        """Return what all of several machines have. What some of them multiply is stored only where all do."""
+        every = tuple(several)
+        multiplied = frozenset.intersection(*(one.multiplied for one in every))
+        limited = frozenset.union(*(one.by_constants for one in every))
+        some = frozenset.union(*(one.multiplied for one in every))
+        stored = frozenset.intersection(*(one.stored for one in every))
+        return cls(stored - (some - multiplied), multiplied, limited & multiplied)
 
     @property
     def text(self) -> str:

@@ -13,6 +13,7 @@ import onnx
 
 from autotune.disk.atomic_file import replace_file
 from autotune.errors import InputError
+from autotune.frontend.source_model import SourceModel
 from autotune.quantisation.findings import Findings
 from autotune.quantisation.grid import Grid, NarrowFormat, activation_grid
 from autotune.quantisation.loss import Loss, Outputs, check_outputs, loss_of
@@ -184,8 +185,13 @@ class Quantiser:
         )
 
     def _prices(self, grids: Mapping[str, Grid]) -> TargetPrices:
+        """Return prices of whole networks; extents that ``dims`` leaves open are those of the first run."""
         assert self.costs is not None
-        return TargetPrices(self.costs, self.network, grids, self.scheme, self.dims, self.progress)
+        run = self.samples.calibration[0]
+        extents = dict(self.dims)
+        for one in SourceModel(self.network.model).inputs:
+            extents |= one.bound(extents).extents(run[one.name].shape)
+        return TargetPrices(self.costs, self.network, grids, self.scheme, extents, self.progress)
 
     def _judged(
         self,
@@ -203,6 +209,12 @@ class Quantiser:
             steps = tuple(Step(name, None, format, 0.0) for name in names[format])
         else:
             steps = steps_towards(found.kept.formats, found.sensitivities)
+        if not steps:
+            assert self.costs is not None, "only prices of whole networks leave every product out"
+            raise InputError(
+                f"no product makes the whole network faster on {self.costs.target} in {self.scheme.name}, by its cost "
+                "model; keep the network in float32, or leave --target out"
+            )
         dropped = 1
         while steps:
             chosen = formats_of(steps)

@@ -114,7 +114,7 @@ def quantize(
         )
     samples = Samples((), ())
     if data is not None:
-        inputs = SourceModel(network.model).inputs
+        inputs = [x.bound(extents) for x in SourceModel(network.model).inputs]
         samples = read_samples(path_of(data, "data"), inputs, fraction, most, rng)
     quantiser = Quantiser(
         network, path.stem, samples, scheme, measure, limit, costs, extents, progress or silent

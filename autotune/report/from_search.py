@@ -109,9 +109,10 @@ def _proofs(result: SearchResult) -> Iterator[str]:
     if result.statements:
         yield RESTRICTION
     if result.above_bound is not None:
+        basis = "" if result.is_bound_exact else "By the peaks that were measured of this CPU, "
         yield (
-            f"No plan takes fewer than {result.bound_cycles:,.0f} cycles: this one is at most "
-            f"{result.above_bound:.0%} above any plan."
+            f"{basis}{'N' if result.is_bound_exact else 'n'}o plan takes fewer than {result.bound_cycles:,.0f} cycles: "
+            f"this one is at most {result.above_bound:.0%} above any plan."
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune.errors import InputError, ScheduleError
@@ -14,6 +14,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges
 from autotune.operators.axes import Layout
 from autotune.runtime.execution.native_table import WholeNetworks
+from autotune.runtime.in_place.budget import NO_LIMITS, Limits
 from autotune.runtime.in_place.timed_search import Allowance, timed_search
 from autotune.runtime.session.opening import open_model, open_network
 from autotune.store.store import Store
@@ -60,8 +61,8 @@ class DeviceSearch:
     """Outcome of a search for several devices: the plan, and every partition that was placed, the best first."""
 
     plan: Plan
-    devices: DeviceSet
-    partitions: tuple[PlacedPartition, ...]
+    devices: DeviceSet = field(repr=False)
+    partitions: tuple[PlacedPartition, ...] = field(repr=False)
 
     @property
     def best(self) -> PlacedPartition:
@@ -83,6 +84,8 @@ class DeviceRequest:
     dims: Mapping[str, int]
     accuracy: Accuracy
     ranges: Ranges
+    limits: Limits = NO_LIMITS
+    """Of the search on this CPU, where it is one of the devices."""
 
 
 def search_on_devices(
@@ -154,7 +157,7 @@ def _searched(
     machine: Target = costs.device
     try:
         if isinstance(machine, WholeNetworks):
-            allowance = Allowance(time.monotonic(), None)
+            allowance = Allowance(time.monotonic(), None, limits=request.limits)
             timed = timed_search(
                 costs.graph, machine, store, request.ranges, request.options, allowance, progress
             )

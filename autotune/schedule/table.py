@@ -99,8 +99,9 @@ class ScheduleTable:
         last."""
         if nest.reduced is None:
             return self.order
-        last = np.argsort(self.order == nest.reduced, axis=1, kind="stable")
-        return np.take_along_axis(self.order, last, axis=1)
+        behind = np.cumsum(self.order == nest.reduced, axis=1)[:, :-1] > 0
+        others = np.where(behind, self.order[:, 1:], self.order[:, :-1])
+        return np.concatenate([others, np.full_like(others[:, :1], nest.reduced)], axis=1)
 
     @classmethod
     def of(cls, nest: Nest, schedules: Sequence[NestSchedule]) -> ScheduleTable:

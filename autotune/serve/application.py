@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
 
 from autotune import __version__
+from autotune.arguments import dims_of_texts
 from autotune.errors import AutotuneError, InputError, one_line
 from autotune.serve.documents import (
     BatchAnswer,
@@ -190,16 +191,20 @@ def _add_plan(app: FastAPI, oracle: Oracle) -> None:
         request: Request,
         target: Annotated[str, Query(max_length=200)] = "edge",
         trials: Annotated[int, Query(ge=1, le=10_000)] = DEFAULT_TRIALS,
+        dim: Annotated[
+            list[str] | None, Query(max_length=64, description="NAME=INT of an open dimension")
+        ] = None,
     ) -> Response:
         """Return a plan for the ONNX file in the body, by the model alone: nothing is measured."""
         oracle.predictor(target)
+        dims = dims_of_texts(dim or (), "dim")
         with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
             file = Path(folder) / "network.onnx"
             with file.open("wb") as stream:
                 async for part in request.stream():
                     stream.write(part)
             async with busy:
-                text = await run_in_threadpool(oracle.plan, file, target, trials)
+                text = await run_in_threadpool(oracle.plan, file, target, trials, dims)
         return Response(text, media_type="application/json")
 
     upload = {"type": "string", "format": "binary"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -155,10 +155,17 @@ class Oracle:
             reason=gain.reason,
         )
 
-    def plan(self, file: Path, target: str, trials: int) -> str:
-        """Return the plan of an ONNX file as text, by the model and what the store knows; nothing is measured."""
+    def plan(self, file: Path, target: str, trials: int, dims: Mapping[str, int]) -> str:
+        """Return the plan of an ONNX file as text, by the model and what the store knows; nothing is measured.
+
+        Errors name neither the file nor an option of the command line: clients gave none.
+        """
         out = file.with_suffix(".plan")
-        api.search(file, target, trials=trials, measure=0, out=out, store=self.store)
+        try:
+            api.search(file, target, trials=trials, measure=0, dims=dims, out=out, store=self.store)
+        except AutotuneError as error:
+            told = str(error).replace(str(file), "the network").replace("--dim ", "dim=")
+            raise InputError(told) from None
         return out.read_text("utf-8")
 
     def _cost(

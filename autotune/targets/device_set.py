@@ -23,13 +23,16 @@ TIME_LIMIT_SECONDS = 60.0
 """Time by this machine's clock after which a group counts as hanging, unless told."""
 
 
+@dataclass(frozen=True)
 class DevicesSpec(HardwareSpec):
-    """Spec of several devices together."""
+    """Spec of several devices together; ``shared_formats`` are those that all of them have."""
+
+    shared_formats: Formats = FLOAT32_ONLY
 
     @property
     def formats(self) -> Formats:
-        """float32 alone: devices that do not have the same formats exchange tensors."""
-        return FLOAT32_ONLY
+        """Formats of tensors that any of the devices may read, and of products that any may compute."""
+        return self.shared_formats
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ class DeviceSet:
             physical=PhysicalSpec(),
             layout=self.layout,
             memory=Memory.CACHED,
+            shared_formats=Formats.common(device.spec.formats for device in self.devices),
             identity="devices " + " ".join(device.spec.profile_id for device in self.devices),
         )
 

@@ -23,12 +23,14 @@ class Execution:
     ``cycles`` is the elapsed time in cycles of the spec's nominal clock, as measured. The counters
     are the exact count of the core's own cycles, which last longer when it is throttled or aged:
     ``cycles`` equals ``counters["cycles"]`` on a machine at its nominal clock without noise.
+    ``remark`` is an error that a repeated call overcame; '' without any.
     """
 
     cycles: int
     energy_fj: int
     dram_bytes: int
     counters: Mapping[str, int]
+    remark: str = ""
 
 
 class Target(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from autotune.cost_model.model import CostModel, too_few
+from autotune.cost_model.model import MIN_RECORDS, CostModel, too_few
 from autotune.cost_model.shipped import fit_model
 from autotune.cost_model.verifier import Verifier
 from autotune.cost_model.version import FEATURE_VERSION
@@ -21,6 +21,7 @@ from autotune.schedule.candidate import Candidate
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import ExclusiveTarget, Target
+from autotune.tuner.budget import check_budget
 from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.neighbour import remember_machine
 from autotune.tuner.progress import Progress, silent
@@ -113,7 +114,8 @@ def calibrate(
     interrupted calibration continues, a finished one only trains, and one beside another of the same
     machine and store waits for its end. Training uses every record of
     the target's hardware profile. A candidate fails after ``time_limit_seconds`` (None: by its size).
-    Raises ``StoreError`` when the store cannot be written or holds too few measurements to train on,
+    Raises ``StoreError`` when the store cannot be written, holds too few measurements to train on, or would
+    with this budget,
     and ``TargetError`` for a target that hangs; what was measured is in the store then.
     """
     heard = silent if progress is None else progress
@@ -121,6 +123,9 @@ def calibrate(
     with store.hold(profile, lambda: heard("wait for another calibration", 0, 1)):
         remember_machine(store, target)
         known = set(store.known(profile))
+        if budget < MIN_RECORDS:
+            good = sum(r.outcome is Outcome.OK for r in store.records(profile))
+            check_budget(target.spec.name, budget, good, MIN_RECORDS)
         drawn = _UnmeasuredCandidates(
             sample_candidates(graphs, target.spec, seed, accuracy), known, budget
         )

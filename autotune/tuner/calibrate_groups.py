@@ -5,23 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
 from autotune.cost_model.additive.features import VERSION
-from autotune.cost_model.additive.model import AdditiveModel
+from autotune.cost_model.additive.model import MIN_GROUPS, AdditiveModel
 from autotune.datasets import random_graphs
 from autotune.display import Card, Displayed
 from autotune.errors import ProgramError, TargetError
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.lowering.exported import export_candidate
+from autotune.measure.measurement import Measured, Measurement
 from autotune.measure.runner import Runner, Workers
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
+from autotune.tuner.budget import check_budget
 from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import in_fixed_order, to_record
@@ -46,13 +49,17 @@ MOST_OPERATIONS = 4e9
 MOST_BYTES = 1 << 28
 """Bytes of a drawn group's tensors at most."""
 
+MOST_DRAWN = 2
+"""Groups drawn at most, in budgets: further ones take the places of those that failed."""
+
 UNSCHEDULED = Schedule(())
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GroupCalibration(Displayed):
     """Result of a calibration: groups ``measured`` now, ``failed`` of them, ``known_before``; ``metrics`` are
-    on networks that ``model`` was not trained on, ``failures`` by kind."""
+    on networks that ``model`` was not trained on, ``failures`` by kind. ``repeated_calls`` failed and were made again
+    with success, the most of them for ``remark``."""
 
     name: str
     model: AdditiveModel
@@ -61,6 +68,8 @@ class GroupCalibration(Displayed):
     known_before: int
     seconds: float
     failures: tuple[FailureCount, ...] = ()
+    repeated_calls: int = 0
+    remark: str = ""
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -72,7 +81,10 @@ class GroupCalibration(Displayed):
             ("measured", f"{self.measured:,} ({self.failed} failed)"),
             ("known before", f"{self.known_before:,}"),
             ("seconds", f"{self.seconds:.1f}"),
+            *((str(f.kind), f"{f.count:,}, such as: {f.reason}") for f in self.failures),
         ]
+        if self.repeated_calls:
+            facts.append(("repeated calls", f"{self.repeated_calls:,}, such as: {self.remark}"))
         rows = [(name, f"{value:.4g}") for name, value in self.model.metrics.items()]
         return Card(f"GroupCalibration {self.name}", facts, ("metric", "value"), rows)
 
@@ -89,66 +101,84 @@ def calibrate_groups(
     time_limit_seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> GroupCalibration:
-    """Measure the first ``budget`` groups drawn from ``graphs`` and the workload generator, then train and
-    store the model.
+    """Measure ``budget`` groups drawn from ``graphs`` and the workload generator, then train and store the model.
 
-    Equal graphs and seed draw equal groups, and what the store knows is not measured again. Raises
-    ``ProgramError`` if every group fails, ``TargetError`` if many in a row hang, ``StoreError`` if too few
-    succeed.
+    Further groups are drawn for those that fail, as many again at most. Equal graphs and seed draw equal groups, and
+    what the store knows is not measured again. Raises ``ProgramError`` if every group fails, ``TargetError`` if many
+    in a row hang, ``StoreError`` if too few succeed, or before anything is measured for too small a budget.
     """
     heard = silent if progress is None else progress
     start, profile = clock(), target.profile_id
     with store.hold(profile, lambda: heard("wait for another calibration", 0, 1)):
-        known = {key for key, _ in store.known(profile)}
-        drawn = list(_different(sample_groups(graphs, seed), budget))
-        unmeasured = [candidate for candidate in drawn if candidate.group.key not in known]
-        before = len(drawn) - len(unmeasured)
+        known = store.records(profile)
+        succeeded = {record.group_key for record in known if record.outcome is Outcome.OK}
+        check_budget(target.name, budget, len(succeeded), MIN_GROUPS)
         runner = Runner(target, workers, export_candidate, time_limit_seconds)  # type: ignore[arg-type]
-        records = _measure(runner, target, unmeasured, store, heard, before)
+        measuring = _Measuring(runner, target, store, {r.group_key for r in known}, heard)
+        draws = _different(sample_groups(graphs, seed), MOST_DRAWN * budget)
+        while drawn := list(islice(draws, budget - len(succeeded & measuring.seen))):
+            succeeded |= measuring.run(drawn)
         heard("train", 0, 1)
         model = AdditiveModel.fit(
             in_fixed_order(store.records(profile)), profile, target.clock_hz, target.name, seed
         )
         store.save_model(profile, model.to_bytes(), model.metrics, VERSION)
         heard("train", 1, 1)
-    failures = count_failures(records)
+    failures = count_failures(measuring.records)
+    remarks = measuring.remarks
     return GroupCalibration(
         target.name,
         model,
-        len(records),
+        len(measuring.records),
         sum(failure.count for failure in failures),
-        before,
+        measuring.before,
         clock() - start,
         failures,
+        sum(record.counters.get("failed_calls", 0) for record in measuring.records),
+        max(remarks, key=remarks.count) if remarks else "",
     )
 
 
-def _measure(
-    runner: Runner,
-    target: ModelTarget,
-    candidates: Sequence[Candidate],
-    store: Store,
-    heard: Progress,
-    before: int,
-) -> list[Record]:
-    """Measure and store groups; give up early if none succeeds."""
-    records: list[Record] = []
-    stored = 0
-    try:
-        for _, result in runner.arrivals(candidates):
-            records.append(to_record(result, target, "calibrate"))
-            heard("measure", before + len(records), before + len(candidates))
-            _check_hope(target, records)
-            if len(records) - stored == BATCH:
-                store.add(records[stored:])
-                stored = len(records)
-    except (ProgramError, TargetError):
-        if not any(record.outcome is Outcome.OK for record in records):
-            records = records[:stored]  # nothing to keep
-        raise
-    finally:
-        store.add(records[stored:])
-    return records
+class _Measuring:
+    """Measures and stores groups, without the ``known`` ones; gives up early if none succeeds."""
+
+    def __init__(
+        self, runner: Runner, target: ModelTarget, store: Store, known: set[str], heard: Progress
+    ) -> None:
+        self._runner, self._target, self._store = runner, target, store
+        self._known, self._heard = known, heard
+        self.records: list[Record] = []
+        self.remarks: list[str] = []
+        self.seen: set[str] = set()
+        self.before = 0
+
+    def run(self, drawn: Sequence[Candidate]) -> set[str]:
+        """Measure drawn groups; return the keys of those that succeeded now."""
+        unmeasured = [one for one in drawn if one.group.key not in self._known]
+        self.seen |= {one.group.key for one in drawn}
+        self.before += len(drawn) - len(unmeasured)
+        first = stored = len(self.records)
+        total = self.before + first + len(unmeasured)
+        try:
+            for _, result in self._runner.arrivals(unmeasured):
+                self._add(result)
+                self._heard("measure", self.before + len(self.records), total)
+                if len(self.records) - stored == BATCH:
+                    self._store.add(self.records[stored:])
+                    stored = len(self.records)
+        except (ProgramError, TargetError):
+            if not any(record.outcome is Outcome.OK for record in self.records):
+                del self.records[stored:]  # nothing to keep
+            raise
+        finally:
+            self._store.add(self.records[stored:])
+        return {r.group_key for r in self.records[first:] if r.outcome is Outcome.OK}
+
+    def _add(self, result: Measurement) -> None:
+        if isinstance(result, Measured) and result.execution.remark:
+            self.remarks.append(result.execution.remark)
+        self.records.append(to_record(result, self._target, "calibrate"))
+        _check_hope(self._target, self.records)
 
 
 def _check_hope(target: ModelTarget, records: Sequence[Record]) -> None:

@@ -192,6 +192,11 @@ class CandidateEvaluator:
         own = self._samples.get((group.key, schedule))
         return own or self._samples.get((self.costs.representative(group).key, schedule))
 
+    def has_failed(self, group: Group, schedule: Schedule | None) -> bool:
+        """Return True if this search met a failure of the candidate; views, without a schedule, have none."""
+        sample = None if schedule is None else self.sample(group, schedule)
+        return sample is not None and not sample.is_measured
+
     def legal(self, group: Group) -> bool:
         """Return True if the group was measured: measurements alone price plans here."""
         return group.is_view or self.best(group) is not None

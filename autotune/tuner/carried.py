@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
 from autotune.fusion.group import Group
@@ -13,17 +14,23 @@ from autotune.tuner.neighbour import Neighbour, nearest_machine
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan_study import PlanStudy
 from autotune.tuner.problem import FusionProblem
+from autotune.tuner.transfer import Transfer
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
+MEASURED = 2
+"""Schedules of each group that are measured first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A neighbour of a machine without measurements, and the best plans that it had for the network."""
+    """A neighbour of a machine without measurements, the best plans that it had for the network, and what its
+    measurements say."""
 
     neighbour: Neighbour
     plans: tuple[Partition, ...]
+    transfer: Transfer
 
     @classmethod
     def find(
@@ -36,7 +43,7 @@ class Carried:
     ) -> Carried | None:
         """Return what a neighbour has for the groups of the ``compared`` plans; None without one."""
         store, spec = evaluator.store, evaluator.target.spec
-        if store is None or not options.measure:
+        if store is None:
             return None
         groups = (group for plan in compared for group in _groups(problem, plan))
         keys = {evaluator.costs.representative(group).key for group in groups}
@@ -44,34 +51,36 @@ class Carried:
         if neighbour is None:
             return None
         objective = options.objective.name
-        return cls(neighbour, PlanStudy.best_known(problem, neighbour.machine, objective, storage))
+        plans = PlanStudy.best_known(problem, neighbour.machine, objective, storage)
+        records = store.records(neighbour.profile_id)
+        return cls(neighbour, plans, evaluator.costs.carry(records, neighbour.spec))
 
     def measure(
         self,
         problem: FusionProblem,
         evaluator: CandidateEvaluator,
-        heuristic: Partition,
+        plans: Sequence[Partition],
         limit: int,
     ) -> str:
-        """Measure the neighbour's best plan, at most ``limit`` candidates; return what was done in one line.
+        """Measure the groups of some plans, at most ``limit`` candidates; return what was done in one line.
 
-        Without a plan the schedules are tried on the ``heuristic`` one. A group whose schedule does not fit
-        the machine gets the one that is expected to be best.
+        Of each group the schedules count that are expected to be best: carried ones, repaired ones, or others.
         """
-        costs, spec, near = evaluator.costs, evaluator.target.spec, self.neighbour
-        groups = {g.key: g for g in _groups(problem, (*self.plans, heuristic)[0])}
-        fitting = {
-            key: costs.predict(group, schedule)
-            for key, group in groups.items()
-            if (schedule := near.schedule(group, costs.representative(group), spec)) is not None
-        }
-        others = {key: costs.best(g, 1) for key, g in groups.items() if key not in fitting}
-        wanted = [(groups[key], scored) for key, scored in fitting.items()]
-        wanted += [(groups[key], rows[0]) for key, rows in others.items() if rows]
-        evaluator.measure(wanted[: max(0, limit)])
+        groups = {g.key: g for plan in plans for g in _groups(problem, plan)}
+        best = evaluator.costs.best
+        rows = [[(group, one) for one in best(group, MEASURED)] for group in groups.values()]
+        turns = chain.from_iterable(zip_longest(*rows))
+        evaluator.measure(list(filter(None, turns))[: max(0, limit)])
+        return self.line(problem, evaluator, plans[-1])
+
+    def line(self, problem: FusionProblem, evaluator: CandidateEvaluator, other: Partition) -> str:
+        """Say where the search began, and how many schedules of the neighbour's plan fit, or of the ``other`` one."""
+        near, groups = self.neighbour, tuple(_groups(problem, (*self.plans, other)[0]))
+        alike = {g.key: evaluator.costs.representative(g) for g in groups}
+        fitting = sum(self.transfer.hints(group).fits for group in alike.values())
         return (
             f"{evaluator.target.name} was never measured: the search began from {near.name} at distance "
-            f"{near.distance:.2f}, of whose schedules {len(fitting)} of {len(groups)} fit"
+            f"{near.distance:.2f}, of whose schedules {fitting} of {len(alike)} fit"
         )
 
 

@@ -131,21 +131,27 @@ class _Search:
         history: list[TriedPlan] = []
         stop: KeyboardInterrupt | TargetError | None = None
         began_from: list[str] = []
+        opened: list[Partition] = []
 
         def open_with() -> None:
             _measure_heuristic(self.evaluator, choices)
             if carried is not None:
                 limit = self.options.measure - len(self.evaluator.records)
-                began_from.append(carried.measure(problem, self.evaluator, heuristic, limit))
+                opened.append(state.prover.prove(state.plans).partition)
+                plans = (*opened, *carried.plans[:1], heuristic)
+                began_from.append(carried.measure(problem, self.evaluator, plans, limit))
 
+        if carried is not None and not self.options.measure:
+            began_from.append(carried.line(problem, self.evaluator, heuristic))
         try:
             self._try_all(state, open_with, baselines, history)
             self._cover(state, baselines)
-            best = self._best(state, _partitions(history), (*baselines, heuristic))
+            best = self._best(state, (*_partitions(history), *opened), (*baselines, heuristic))
+            found = self._result(best)
         except (KeyboardInterrupt, TargetError) as reason:
-            best, stop = self._best_so_far(state, _partitions(history)), reason
+            stop, tried = reason, (*_partitions(history), *opened)
+            found = self._found_so_far(state, choices, tried, stop)
         problem.report("measure", 1, 1)
-        found = self._result(best)
         result = GraphSearch(
             plan=self._plan(found),
             unfused=self._result(alone),
@@ -166,16 +172,49 @@ class _Search:
             raise SearchInterrupted(result) from None
         return result
 
-    def _best_so_far(self, state: SearchState, tried: Sequence[Partition]) -> Partition:
-        """Return the cheapest plan with measured costs; without any, the one expected to be cheapest.
+    def _found_so_far(
+        self,
+        state: SearchState,
+        choices: Sequence[Choice],
+        tried: Sequence[Partition],
+        stop: BaseException,
+    ) -> PlanResult:
+        """Return the cheapest plan by measurements, once the heuristic plan is among those that have them.
 
-        Raises ``ScheduleError`` if every measurement failed.
+        Until then it is the heuristic plan: predictions alone do not show that another one is faster. Raises
+        ``ScheduleError`` if every measurement failed.
         """
-        plans, records = (*state.plans, *tried), self.evaluator.records
+        records = self.evaluator.records
         if records and all(record.outcome is not Outcome.OK for record in records):
             raise self._unmeasured()
-        covered = [plan for plan in plans if state.measured.cost(plan) is not None]
-        return min(covered or plans, key=self.problem.legal_cost)
+        measured, heuristic = state.measured, measured_choices(self.evaluator, choices)
+        covered = [p for p in (*state.plans, *tried) if measured.cost(p) is not None]
+        has_failed = any(self.evaluator.has_failed(one.group, one.schedule) for one in choices)
+        if not has_failed and (not self.options.measure or state.heuristic not in covered):
+            return heuristic
+        if not covered:  # what the heuristic plan met may meet the others, too
+            return self._result(min((*state.plans, *tried), key=self.problem.legal_cost))
+        best = min(covered, key=measured.legal_cost)
+        is_still_best = has_failed or self._is_no_dearer(measured, best, state.heuristic, stop)
+        return self._result(best) if is_still_best else heuristic
+
+    def _is_no_dearer(
+        self, measured: FusionProblem, plan: Partition, other: Partition, stop: BaseException
+    ) -> bool:
+        """Return True if a plan costs no more than the other one, with every group measured itself.
+
+        Groups of one equivalence class begin in other rows and banks, which may be all that plans differ in.
+        Another Ctrl-C leaves that open, and the answer is False. A target that hangs is not asked again.
+        """
+        if plan == other:
+            return True
+        if isinstance(stop, KeyboardInterrupt) and not self.target.spec.timed:
+            try:
+                for one in (plan, other):
+                    self.evaluator.measure_exact(measured.group(names) for names in one.groups)
+            except (KeyboardInterrupt, TargetError):
+                return False
+        return measured.legal_cost(plan) <= measured.legal_cost(other)
 
     def _unmeasured(self) -> ScheduleError:
         """Return the error of a search without a measured plan."""

@@ -1,25 +1,21 @@
 """The nearest known machine: where a search begins on a machine without measurements.
 
 A machine whose numbers were changed is a new hardware profile. What was learned on its neighbour is
-not thrown away: each of the neighbour's best schedules is checked against the new numbers.
+not thrown away: ``transfer`` reads what its measurements say of the new one.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 
-from autotune.errors import ScheduleError, SpecError
-from autotune.fusion.group import Group
-from autotune.schedule.fit import check
-from autotune.schedule.schedule import Schedule
+from autotune.errors import SpecError
 from autotune.store.store import Store, StoredProfile
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
 from autotune.targets.spec_document import read_document, spec_document
-from autotune.tuner.legality import legal_nests
 from autotune.tuner.objective import Objective
 
 COMPARED = ("cores", "matrix", "vector", "scratchpad", "dram", "control")
@@ -30,32 +26,17 @@ FARTHEST = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A machine that was measured: its name, hardware profile, distance, and best schedule by group key."""
+    """A machine that was measured: its name, hardware profile, numbers, and distance."""
 
     name: str
     profile_id: str
+    spec: HardwareSpec
     distance: float
-    schedules: Mapping[str, str]
 
     @property
     def machine(self) -> str:
         """Name of the machine in studies."""
         return machine_name(self.name, self.profile_id)
-
-    def schedule(self, group: Group, alike: Group, spec: HardwareSpec) -> Schedule | None:
-        """Return the best schedule of a group, or of one that is ``alike``; None if ``spec`` forbids it."""
-        text = self.schedules.get(group.key, self.schedules.get(alike.key))
-        nests = None if text is None else legal_nests(group, spec)
-        if text is None or nests is None:
-            return None
-        try:
-            found = Schedule.from_json(text)
-        except ScheduleError:  # an older version wrote it otherwise
-            return None
-        is_legal = check(nests, found, spec.tile_elements, spec.cores) is None
-        return (
-            found if is_legal and all(n.buffers <= spec.max_buffers for n in found.nests) else None
-        )
 
 
 def machine_name(name: str, profile_id: str) -> str:
@@ -76,23 +57,24 @@ def nearest_machine(
 
     None where none is near. Of equally near ones the first by hardware profile counts.
     """
-    for distance, profile in sorted(_distances(store, spec), key=lambda one: one[0]):
+    for distance, profile, other in sorted(_distances(store, spec), key=lambda one: one[0]):
         if distance > FARTHEST:
             return None
         by_energy = objective == Objective.ENERGY
         if store.best_schedules(profile.profile_id, by_energy, groups):
-            schedules = store.best_schedules(profile.profile_id, by_energy)
-            return Neighbour(profile.name, profile.profile_id, distance, schedules)
+            return Neighbour(profile.name, profile.profile_id, other, distance)
     return None
 
 
-def _distances(store: Store, spec: HardwareSpec) -> Iterator[tuple[float, StoredProfile]]:
+def _distances(
+    store: Store, spec: HardwareSpec
+) -> Iterator[tuple[float, StoredProfile, HardwareSpec]]:
     for profile in store.measured_profiles():
         other = _read(profile.spec_json)
         if other is None or profile.profile_id == spec.profile_id:
             continue
         if _is_comparable(spec, other):
-            yield machine_distance(spec, other), profile
+            yield machine_distance(spec, other), profile, other
 
 
 def _read(text: str) -> HardwareSpec | None:

@@ -41,7 +41,7 @@ def to_record(
         dram_bytes=done.dram_bytes if done is not None else 0,
         counters=dict(done.counters) if done is not None else {},
         created_at=clock(),
-        toolchain=_toolchain(is_native),
+        toolchain=toolchain(is_native),
     )
 
 
@@ -52,7 +52,7 @@ def in_fixed_order(records: Iterable[Record]) -> list[Record]:
 
 
 @cache
-def _toolchain(is_native: bool) -> str:
+def toolchain(is_native: bool) -> str:
     """Return the programs that made the code that was measured, with their versions."""
     names = ("autotune", "llvmlite") if is_native else ("autotune",)
     return ", ".join(f"{name} {_version(name)}" for name in names)

@@ -182,7 +182,8 @@ class GraphSearch:
     model in its last state, ``accuracy`` that of the graph's algorithms. ``contest`` says how whole runs of the
     search's plan and of the heuristic plan compare, where both ran; ``found`` is the heuristic plan unless the
     contest was won.
-    ``bound`` is what no plan undercuts, None on machines without exact cycles.
+    ``bound`` is what no plan undercuts: exact on machines that count cycles, on this CPU by measured peaks, None on
+    others.
     """
 
     plan: GraphPlan
@@ -343,9 +344,14 @@ class SearchResult(Displayed):
 
     @property
     def bound_cycles(self) -> float | None:
-        """Cycles that no plan undercuts; None on machines without exact cycles."""
+        """Cycles that no plan undercuts; None where that is not known."""
         bounds = [one.bound for one in self.graphs if one.bound is not None]
         return sum(bound.cycles for bound in bounds) if len(bounds) == len(self.graphs) else None
+
+    @property
+    def is_bound_exact(self) -> bool:
+        """True unless a graph's bound is by measured peaks."""
+        return all(one.bound is None or one.bound.is_exact for one in self.graphs)
 
     @property
     def above_bound(self) -> float | None:

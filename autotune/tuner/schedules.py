@@ -22,6 +22,7 @@ from autotune.tuner.legality import legal_nests
 from autotune.tuner.objective import Objective
 from autotune.tuner.observations import Observations
 from autotune.tuner.ranking import DEEP, KEPT, QUICK, Ranked, Ranking
+from autotune.tuner.transfer import Transfer
 
 _REMEMBERED = 16
 """Measured schedules of a group that are predicted too, so that they stay candidates."""
@@ -100,6 +101,7 @@ class GroupCosts:
         self._scored: dict[str, dict[str, tuple[ScoredSchedule, ...]]] = {}
         self._deep: set[str] = set()
         self._cautions: dict[tuple[str, Schedule], float] = {}
+        self._transfer: Transfer | None = None
 
     @property
     def model(self) -> CostModel:
@@ -112,6 +114,13 @@ class GroupCosts:
         self._ranked.clear()
         self._scored.clear()
         self._cautions.clear()
+
+    def carry(self, records: Iterable[Record], there: HardwareSpec) -> Transfer:
+        """Take in what a neighbour's measurements say: its schedules become candidates, and correct predictions."""
+        model = CostModel.from_bytes(self.model.to_bytes(), there)
+        self._transfer = Transfer.of(records, there, model, self._ranking)
+        self._scored.clear()
+        return self._transfer
 
     def observe(self, records: Iterable[Record]) -> None:
         """Take in measurements; they override predictions."""
@@ -203,7 +212,7 @@ class GroupCosts:
 
         ``alike`` is the representative, ``records`` are those of the requested group.
         """
-        rows = _rows(self._ranked[alike.key])
+        rows = self._with_hints(alike, _rows(self._ranked[alike.key]))
         if not records or not rows:
             return rows
         held = {row.schedule.to_json() for row in rows}
@@ -216,6 +225,20 @@ class GroupCosts:
             if record is None or record.outcome is Outcome.OK
         ]
         return tuple(sorted(scored, key=lambda row: row.cost(self.objective)))
+
+    def _with_hints(
+        self, alike: Group, rows: tuple[ScoredSchedule, ...]
+    ) -> tuple[ScoredSchedule, ...]:
+        """Return ranked schedules, and those of a neighbour, by ascending cost."""
+        hints = None if self._transfer is None or not rows else self._transfer.hints(alike)
+        if hints is None:
+            return rows
+        made = {row.schedule: replace(row, correction=hints.correction) for row in rows}
+        if hints.rows:
+            carried = _rows(self._ranking.predict(alike, [one.schedule for one in hints.rows]))
+            pairs = zip(carried, hints.rows, strict=True)
+            made |= {row.schedule: replace(row, correction=x.correction) for row, x in pairs}
+        return tuple(sorted(made.values(), key=lambda row: row.cost(self.objective)))
 
     def _measured_elsewhere(
         self, group: Group, records: Mapping[str, Record], held: set[str]

@@ -45,6 +45,14 @@ def test_every_group_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert [fusion["groups"] for fusion in last["rejected_fusions"]] == [[0, 1, 2]]
 
 
+def test_a_mark_of_doubt_is_explained_where_it_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, err = ran(capsys, write_plan(tmp_path))
+    assert "~" in out
+    assert "~ within the noise" in err
+
+
 def test_one_group_says_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = ran(capsys, write_plan(tmp_path), "--group", "0")
     assert code == 0

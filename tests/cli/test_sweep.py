@@ -83,6 +83,7 @@ def test_ctrl_c_prints_what_is_done_and_the_next_run_goes_on(
         (["--set", "scratchpad.banks=3"], "scratchpad.banks: 3 is not a power of two"),
         (["--set", "cores=1", "--set", "cores=2"], "cores: set twice"),
         (["--set", "cores=1", "--target", "cpu"], "no shipped model knows machines with cached"),
+        (["--set", "dram.bytes=1", "--target", "cpu"], "no shipped model knows machines with"),
         (["--set", "cores=1", "--target", "nothing"], "no target is named 'nothing'"),
         (["--set", "cores=1", "--out", "net.onnx"], "net.onnx"),
         ([], "--set"),

@@ -111,6 +111,8 @@ def test_a_gain_counts_beyond_the_three_uncertainties_together(fused: float, fus
     assert (gain.gain_cycles - gain.low_cycles, gain.high_cycles - gain.gain_cycles) == (50.0, 50.0)
     assert bool(gain) is fuse
     assert ("saved" if fused < 200 else "more") in gain.reason
+    told = {149.0: "gain of fusing: 51 cycles", 151.0: "no sure gain", 500.0: "loss by fusing: 300"}
+    assert gain.reason.startswith(told[fused])
 
 
 def test_what_cannot_be_fused_is_no_gain_and_says_why(predictor: Predictor) -> None:

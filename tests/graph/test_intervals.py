@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.intervals import first_excess, intervals_of, licence
-from autotune.operators.interval import Interval
+from autotune.graph.intervals import (
+    constant_intervals,
+    first_excess,
+    integer_constant_intervals,
+    intervals_of,
+    licence,
+)
+from autotune.operators.interval import ANYTHING, Interval
 from autotune.operators.op import OPERATORS, Family, OpKind
 from autotune.operators.tensor import EXACT_LIMIT, DType
 
@@ -83,3 +89,19 @@ def test_an_output_may_wrap_but_what_is_read_again_may_not() -> None:
     half = builder.add(OpKind.MUL, total, builder.constant(0.5), output="half")
     found = first_excess(builder.build([half]), full)
     assert found is not None and found.tensor == "total"
+
+
+def test_only_constants_that_integers_are_made_from_are_read() -> None:
+    builder = GraphBuilder("mixed")
+    x, ids = builder.input("x", (2, 3)), builder.input("ids", (2, 2), DType.INT32)
+    weight = builder.constant(np.full((3, 2), 5, np.float32), "weight")
+    factor = builder.constant(np.full((2, 2), 1 << 20, np.float32), "factor")
+    builder.mean(factor, DType.INT32)
+    y = builder.add(OpKind.MATMUL, x, weight, output="y")
+    grown = builder.add(OpKind.MUL, ids, factor, output="grown")
+    builder.mean(grown, DType.INT32)
+    graph = builder.build([y, grown])
+    found = integer_constant_intervals(graph)
+    assert found == {"weight": ANYTHING, "factor": constant_intervals(graph)["factor"]}
+    assert licence(graph) == licence(graph, constant_intervals(graph))
+    assert licence(graph) == {"ids": Interval(-16.0, 16.0)}

@@ -21,6 +21,7 @@ from autotune.quantisation.products import Network
 from autotune.quantisation.quantize import quantize
 from autotune.quantisation.result import QuantizeResult
 from autotune.quantisation.source import read_source
+from autotune.quantisation.target_costs import TargetCosts
 from autotune.runtime.session.opening import open_network
 from tests.datasets.small_networks import SMALL, feeds
 from tests.networks.test_quantised import assert_near, on_cpu, peer
@@ -323,6 +324,56 @@ def test_an_open_dimension_is_quantised_row_by_row(tmp_path: Path) -> None:
     assert (result.calibration_runs, result.held_out_runs) == (4, 2)
     with autotune.Session(result.file) as session:
         assert session.run(normal(5, 3))["y"].shape == (5, 4)
+
+
+def open_batch(width: int) -> onnx.ModelProto:
+    """Two products of ``width`` columns for any number of rows."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "v"], ["y"]),
+    ]
+    weights = {name: normal(width, width) for name in ("w", "v")}
+    proto = model(nodes, weights, [2, width], [2, width])
+    for value in (proto.graph.input[0], proto.graph.output[0]):
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+    return proto
+
+
+def test_rows_of_a_bound_dimension_are_cut_into_runs_of_its_extent(tmp_path: Path) -> None:
+    result = quantised(open_batch(8), tmp_path, normal(64, 8), dims={"batch": 4})
+    assert result.calibration_runs + result.held_out_runs == 16
+    with pytest.raises(InputError, match=r"no stack of runs of \[4, 8\]"):
+        quantised(open_batch(8), tmp_path, normal(6, 8), dims={"batch": 4})
+
+
+@pytest.mark.parametrize("dims", [None, {"batch": 4}])
+def test_a_target_prices_an_open_dimension_as_the_first_run_has_it(
+    dims: dict[str, int] | None, tmp_path: Path
+) -> None:
+    result = quantised(
+        open_batch(256), tmp_path, normal(64, 256), dims=dims, max_loss="90%", target="edge"
+    )
+    assert result.gain_unit == "predicted seconds saved on edge"
+    assert all(point.seconds is not None and point.seconds > 0 for point in result.front)
+
+
+def test_a_network_that_no_narrow_product_makes_faster_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proto = model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], {"w": normal(32, 64)}, [4, 32], [4, 64]
+    )
+
+    def narrow_is_dearer(_: TargetCosts, made: onnx.ModelProto, dims: dict[str, int]) -> float:
+        return 1.0 + sum(node.op_type == "QuantizeLinear" for node in made.graph.node)
+
+    monkeypatch.setattr(TargetCosts, "seconds", narrow_is_dearer)
+    monkeypatch.setattr(
+        TargetCosts, "savings", lambda _, network, own, *rest: dict.fromkeys(own, 1.0)
+    )
+    with pytest.raises(InputError, match="no product makes the whole network faster on edge"):
+        quantised(proto, tmp_path, normal(64, 32), max_loss="90%", target="edge")
 
 
 def test_a_network_with_control_flow_is_quantised_outside_of_it(tmp_path: Path) -> None:

@@ -214,7 +214,23 @@ def test_a_network_gets_a_plan(opened: Opened, tmp_path: Path) -> None:
     assert plan.target == "edge" and sum(len(g.groups) for g in plan.graphs) >= 1
     wrong = opened[0].post("/v1/plan", content=b"no network")
     assert wrong.status_code == 400
-    assert "network.onnx" in wrong.json()["error"] and str(tmp_path) not in wrong.json()["error"]
+    assert wrong.json()["error"].startswith("the network: ")
+
+
+@pytest.mark.slow
+def test_a_network_with_an_open_dimension_gets_a_plan(opened: Opened, tmp_path: Path) -> None:
+    model = onnx.load_model_from_string(network(tmp_path / "net.onnx"))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "rows"
+    data = model.SerializeToString()
+    bound = opened[0].post("/v1/plan?target=edge&trials=4&dim=rows=8", content=data)
+    assert bound.status_code == 200, bound.text
+    left_open = opened[0].post("/v1/plan", content=data)
+    assert left_open.status_code == 400
+    assert "the network: input 'x' has the dynamic dimension" in left_open.json()["error"]
+    assert left_open.json()["error"].endswith("bind it with dim=rows=1")
+    refused = opened[0].post("/v1/plan?dim=rows", content=data)
+    assert (refused.status_code, "NAME=INT" in refused.json()["error"]) == (400, True)
 
 
 def test_others_need_the_token(tmp_path: Path) -> None:

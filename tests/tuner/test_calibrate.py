@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from autotune.errors import StoreError
 from autotune.isa.program import Program
 from autotune.measure.measurement import Failed, Measured
 from autotune.measure.runner import measure
@@ -44,6 +45,13 @@ def test_an_interrupted_calibration_continues() -> None:
         again = calibrate(EDGE, budget=80, store=store, workers=1)
         assert (again.measured, again.known_before) == (0, 80)
         assert store.load_model(PROFILE) is not None
+
+
+def test_a_budget_too_small_for_a_model_is_refused_before_anything_is_measured() -> None:
+    with Store.memory() as store:
+        with pytest.raises(StoreError, match=r"edge: .* budget of 40 .* nothing was measured"):
+            calibrate(EDGE, budget=40, store=store, workers=1)
+        assert store.count(PROFILE) == 0
 
 
 def test_other_networks_are_measured_although_the_budget_was_spent_before() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from autotune import api
 from autotune.cost_model.additive.model import AdditiveModel
-from autotune.errors import ProgramError, StoreError
+from autotune.errors import ProgramError, StoreError, TargetError
 from autotune.fusion.group import Group, is_convex
 from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
@@ -86,14 +86,34 @@ def test_a_function_that_always_fails_ends_the_calibration_and_stores_nothing() 
 
 def test_a_function_that_hangs_is_ended_by_the_time_limit() -> None:
     machine, store = ModelTarget("mine", functions.hangs), Store.memory()
-    with pytest.raises(StoreError, match=r"the last failure: took longer than 0\.2 s"):
-        calibrate_groups(machine, budget=1, store=store, time_limit_seconds=0.2)
+    with pytest.raises(TargetError, match=r"took longer than 0\.2 s"):
+        calibrate_groups(machine, budget=60, store=store, time_limit_seconds=0.2)
 
 
-def test_too_few_groups_say_how_many_are_needed() -> None:
-    machine = ModelTarget("mine", functions.by_size)
-    with pytest.raises(StoreError, match="mine: 10 groups measured, a cost model needs 50"):
-        calibrate_groups(machine, budget=10, store=Store.memory())
+def test_a_budget_too_small_for_a_model_is_refused_before_anything_is_measured() -> None:
+    machine, store = ModelTarget("mine", functions.by_results), Store.memory()
+    with pytest.raises(
+        StoreError, match=r"budget of 40 .* nothing was measured, raise --budget to"
+    ):
+        calibrate_groups(machine, budget=40, store=store)
+    assert store.count(machine.profile_id) == 0
+
+
+def test_a_function_that_raises_on_half_its_calls_is_calibrated() -> None:
+    machine, store = ModelTarget("mine", functions.flaky), Store.memory()
+    result = calibrate_groups(machine, budget=60, store=store)
+    assert (result.measured, result.failed) == (60, 0)
+    assert result.repeated_calls >= 60 and result.remark == "RuntimeError: link busy"
+    assert "link busy" in repr(result)
+
+
+def test_groups_that_fail_for_good_are_replaced_counted_and_not_measured_again() -> None:
+    machine, store = ModelTarget("mine", functions.supports_few), Store.memory()
+    result = calibrate_groups(machine, budget=60, store=store)
+    assert result.failed > 0 and result.measured - result.failed == 60
+    (failure,) = result.failures
+    assert failure.count == result.failed and "no such operator" in failure.reason
+    assert calibrate_groups(machine, budget=60, store=store).measured == 0
 
 
 def test_drawn_groups_are_convex_and_begin_with_whole_networks() -> None:

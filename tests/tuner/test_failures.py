@@ -73,7 +73,10 @@ def test_a_target_that_always_hangs_ends_the_calibration_and_keeps_what_was_meas
     assert {FailureKind.of(r.reason) for r in records} == {FailureKind.OVERDUE}
 
 
-def test_a_target_that_always_crashes_ends_with_its_reasons_kept() -> None:
+def test_a_target_that_always_crashes_ends_with_its_reasons_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("autotune.tuner.calibrate.MIN_RECORDS", 10)  # crashes take seconds
     with Store.memory() as store:
         with pytest.raises(StoreError):
             calibrate(StandIn(Fate.CRASHES, 1), budget=10, store=store, workers=2)

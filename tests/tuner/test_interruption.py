@@ -7,22 +7,36 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
+import onnx
 import optuna
 import pytest
 from optuna.trial import FrozenTrial, TrialState
 
 from autotune import api
 from autotune.cli.main import main
+from autotune.cost_model.model import CostModel
+from autotune.cost_model.shipped import fit_model
+from autotune.fusion.group import Group
+from autotune.graph.graph import Graph
+from autotune.measure.measurement import Measured
+from autotune.measure.runner import arrivals
+from autotune.schedule.candidate import Candidate
+from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome
 from autotune.store.store import Store
 from autotune.tuner.fusion import search
+from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.interruption import SearchInterrupted
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import Plan
+from tests.runtime.control_case import BRANCH, model_of
 from tests.tuner.killed_script import BUDGET, STUDIES, work
-from tests.tuner.search_case import EDGE, calibrated, chain, residual
+from tests.tuner.search_case import EDGE, calibrated, chain, halves, residual
 from tests.tuner.stand_in import Fate, StandIn
 
 pytestmark = pytest.mark.slow  # starts processes, trains models
@@ -112,6 +126,91 @@ def test_an_interrupted_search_raises_with_its_plan() -> None:
     assert result.plan.groups
     least = min(plan.predicted_cycles for plan in (result.unfused, result.greedy))
     assert result.found.predicted_cycles <= 1.01 * least
+
+
+def true_cycles(graph: Graph, plan: Iterable[tuple[Group, Schedule | None]]) -> int:
+    """Cycles of a plan on the machine, every group itself."""
+    candidates = [Candidate(g, s, graph.name) for g, s in plan if s is not None]
+    results = [one for _, one in arrivals(EDGE, candidates, 1)]
+    return sum(one.execution.cycles for one in results if isinstance(one, Measured))
+
+
+class Stopping:
+    """Ctrl-C at the report of a number."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def __call__(self, *_: object) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("make", [residual, halves])
+def test_a_search_interrupted_at_any_report_leaves_no_plan_worse_than_the_heuristic_one(
+    make: Callable[[], Graph],
+) -> None:
+    graph, model = make(), wrong_model()
+    choices = heuristic_choices(graph, EDGE.spec)
+    least = true_cycles(graph, [(one.group, one.schedule) for one in choices])
+    number, interrupted = 5, 0  # four reports come before there is anything to write
+    while True:
+        options = SearchOptions(4, 24, workers=1)
+        try:
+            search(graph, EDGE, model, options, progress=Stopping(number))
+            break
+        except SearchInterrupted as reason:
+            found = reason.result.found
+        assert true_cycles(graph, found.scheduled) <= least
+        interrupted += 1
+        number += max(1, number // 3)
+    assert interrupted > 5
+
+
+@cache
+def wrong_model() -> CostModel:
+    """A model of other costs: those of a machine on which more work takes less time."""
+    records = [replace(one, cycles=10**10 // max(1, one.cycles)) for one in calibrated()[1]]
+    return fit_model(records, EDGE.spec, seed=0)
+
+
+@pytest.mark.parametrize("machine", ["edge", "cpu:1"])
+@pytest.mark.parametrize("network", ["mlp", "branch"])
+@pytest.mark.parametrize("number", [1, 3])
+def test_from_the_first_report_on_ctrl_c_writes_the_heuristic_plan(
+    machine: str, network: str, number: int, tmp_path: Path
+) -> None:
+    out, path = tmp_path / "found.plan", network
+    if network == "branch":  # graphs of its own: before it, and both branches
+        path = str(tmp_path / "branch.onnx")
+        onnx.save(model_of(BRANCH.replace("[N, 4]", "[3, 4]")), path)
+    with pytest.raises(SearchInterrupted) as stop:
+        api.search(path, machine, out=out, store=tmp_path / "store.db", progress=Stopping(number))
+    assert stop.value.result.is_heuristic
+    plan = Plan.load(out)
+    assert plan == stop.value.result.plan
+    assert len(plan.graphs) == (1 if network == "mlp" else 3)
+
+
+def test_ctrl_c_before_anything_is_imported_waits_for_the_heuristic_plan(tmp_path: Path) -> None:
+    code = "from autotune.cli.main import main; main()"
+    options = ["--target", "edge", "--out", str(tmp_path / "mlp.plan")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "search", "mlp", *options],
+        env=os.environ | {"AUTOTUNE_HOME": str(tmp_path / "home")},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert "starting" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    told = process.stderr.read()
+    assert process.wait(GUARD_SECONDS) == 130, told
+    assert "the heuristic plan is made first" in told
+    assert "mlp.plan, predicted" in told
+    assert Plan.load(tmp_path / "mlp.plan").groups
+    assert (tmp_path / "mlp.html").exists()
 
 
 def test_ctrl_c_writes_plan_and_report_and_says_how_good(

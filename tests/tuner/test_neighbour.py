@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from autotune.fusion.group import Group, layer
 from autotune.store.records import Record
 from autotune.store.store import Store, StoredProfile
@@ -30,10 +28,6 @@ GROUP = layer("matmul", a=(64, 64), b=(64, 64))
 def with_bandwidth(factor: float) -> HardwareSpec:
     dram = replace(EDGE.dram, bytes_per_cycle=EDGE.dram.bytes_per_cycle * factor)
     return replace(EDGE, dram=dram)
-
-
-def with_scratchpad(size_bytes: int) -> HardwareSpec:
-    return replace(EDGE, scratchpad=replace(EDGE.scratchpad, size_bytes=size_bytes))
 
 
 def measured(spec: HardwareSpec, group: Group = GROUP) -> Record:
@@ -69,7 +63,7 @@ def test_the_nearest_machine_with_a_measured_group_is_taken() -> None:
         found = nearest(store)
         assert found is not None
         assert found.profile_id == with_bandwidth(0.5).profile_id
-        assert found.schedules == {GROUP.key: measured(EDGE).schedule_json}
+        assert found.spec == with_bandwidth(0.5)
         assert nearest_machine(store, EDGE, Objective.LATENCY, ["another group"]) is None
 
 
@@ -91,21 +85,3 @@ def test_far_and_unreadable_machines_are_left_out() -> None:
         for text in ("", "[]", "{}", '{"name":"a","identity":"","machine":{}}'):
             store.save_profile(StoredProfile(profile, "edge", text))
             assert nearest(store) is None
-
-
-def test_a_schedule_is_kept_where_it_is_legal_and_no_other() -> None:
-    with store_of(EDGE) as store:
-        near = nearest(store, with_bandwidth(0.5))
-    assert near is not None
-    kept = near.schedule(GROUP, GROUP, with_bandwidth(0.5))
-    assert kept is not None and kept.to_json() == measured(EDGE).schedule_json
-    assert near.schedule(GROUP, GROUP, with_scratchpad(2048)) is None
-    other = layer("matmul", a=(32, 64), b=(64, 64))
-    assert near.schedule(other, other, EDGE) is None
-    assert near.schedule(other, GROUP, EDGE) is None, "tiles beyond its extents"
-
-
-@pytest.mark.parametrize("text", ["", "{}", "[[[1],[0],[],2,1]]", "[[[0],[0],[],2,1]]"])
-def test_a_schedule_of_another_version_is_left_out(text: str) -> None:
-    near = Neighbour("edge", "p", 0.1, {GROUP.key: text})
-    assert near.schedule(GROUP, GROUP, EDGE) is None

@@ -96,16 +96,20 @@ def _print_groups(result: GroupCalibration, json: bool) -> None:
         "failed": result.failed,
         "known_before": result.known_before,
         "seconds": result.seconds,
+        "repeated_calls": result.repeated_calls,
+        "remark": result.remark,
     }
     if json:
         failures = [asdict(failure) for failure in result.failures]
         print_json(counts | {"failures": failures, "metrics": result.model.metrics})
         return
     metrics = result.model.metrics
+    repeated = f"{result.repeated_calls} failed and were made again, such as: {result.remark}"
     print_facts(
         {
             "measured now": f"{result.measured} ({result.failed} failed), "
             f"{result.known_before} known before",
+            **({"calls": repeated} if result.repeated_calls else {}),
             "seconds": f"{result.seconds:.1f}",
             "held-out MAPE": f"{metrics['mape']:.2%}  (networks that the model was not trained on; "
             f"unit costs alone {metrics['formula_mape']:.2%})",

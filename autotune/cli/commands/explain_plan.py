@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from autotune.tuner.reasons.price import Comparison
     from autotune.tuner.reasons.rejected_fusion import RejectedFusion
 
+_UNSURE = "~"
+"""Mark of a margin that the noise could explain."""
 _LISTED = 12
 """Rejected fusions that the overview lists: those that come nearest to a gain."""
 
@@ -189,7 +191,10 @@ def _print_overview(plan: Plan, rows: Sequence[_Row]) -> None:
         "next schedule",
         "next grouping",
     )
-    print_table(title, columns, [_overview_row(row) for row in rows])
+    cells = [_overview_row(row) for row in rows]
+    print_table(title, columns, cells)
+    if any(_UNSURE in cell for row in cells for cell in row):
+        say(f"{_UNSURE} within the noise: the next one may be as good")
     rejected = {fusion.groups: fusion for row in rows if row.why for fusion in row.why.rejected}
     if not rejected:
         return
@@ -225,7 +230,7 @@ def _margin(comparison: Comparison | None) -> str:
     if comparison is None or not comparison.after.cycles:
         return ""
     share = f"{comparison.saved_cycles / comparison.after.cycles:+.1%}"
-    return share if comparison.is_sure else f"{share} ~"
+    return share if comparison.is_sure else f"{share} {_UNSURE}"
 
 
 def _distance(fusion: RejectedFusion) -> float:

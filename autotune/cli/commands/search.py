@@ -5,6 +5,7 @@ The way of the data: options → request → search of every graph → reports �
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import typer
@@ -40,6 +41,7 @@ from autotune.cli.commands.search_recorded import (
 from autotune.cli.commands.search_result import print_plans, search_document
 from autotune.cli.console import print_json, say
 from autotune.cli.failures import exit_on_defects, say_failures
+from autotune.cli.held_interrupt import HeldInterrupt, held_interrupt
 from autotune.cli.options import (
     AccuracyOption,
     CoresOption,
@@ -63,7 +65,7 @@ from autotune.cli.repeating import command_line
 from autotune.disk.atomic_file import check_place
 from autotune.errors import InputError
 from autotune.tuner.objective import Objective
-from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_STRATEGY, DEFAULT_TRIALS
+from autotune.tuner.options import DEFAULT_STRATEGY
 from autotune.tuner.placement.objective import Serving
 from autotune.tuner.progress import SEARCH_STAGES
 
@@ -79,8 +81,8 @@ def search(
     models: NetworkArgument = None,
     target: TargetOption = None,
     threads: ThreadsOption = None,
-    trials: TrialsOption = DEFAULT_TRIALS,
-    measure: MeasureOption = DEFAULT_MEASURE,
+    trials: TrialsOption = None,
+    measure: MeasureOption = None,
     seconds: SecondsOption = None,
     cores: CoresOption = None,
     memory: MemoryOption = None,
@@ -119,7 +121,13 @@ def search(
         print_recorded_search(recorded, seed, json)
         return
     model = _network(models)
-    with progress(f"search {model}", SEARCH_STAGES) as heard:  # imports alone take seconds
+    held: AbstractContextManager[HeldInterrupt | None] = nullcontext()
+    if devices is None:
+        held = held_interrupt("ending: the heuristic plan is made first; Ctrl-C again ends at once")
+    # imports alone take seconds
+    with progress(f"search {model}", SEARCH_STAGES) as heard, held as interrupt:
+        if interrupt is not None:
+            heard.when_begun = interrupt.release
         plan_file, report_file = _output_files(model, out, report)
         request = SearchRequest(
             model=model,

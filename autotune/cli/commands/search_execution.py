@@ -73,7 +73,8 @@ def execute(request: SearchRequest, heard: Report) -> SearchOutcome:
         )
     except SearchInterrupted as stop:
         write_report(stop.result, machine.spec, request.report_file, command=request.command)
-        say(interrupted_text(stop.result, machine.spec, request))
+        text = interrupted_text(stop.result, machine.spec, request.plan_file)
+        say(f"{text}; report: {request.report_file}")
         raise
     heard("report", 0, 1)
     is_timed = isinstance(machine, ExclusiveTarget) and len(result.graphs) == 1
@@ -88,6 +89,7 @@ def _execute_front(
     """Search a front; write every plan, the best by the objective again as the plan, and the report."""
     from autotune import api
     from autotune.report.from_search import write_report
+    from autotune.tuner.interruption import SearchInterrupted
 
     assert request.front is not None
     if (request.seconds, request.cores, request.memory) != (None, None, None):
@@ -120,10 +122,13 @@ def _execute_front(
             workers=request.workers,
             each=keep,
         )
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         if points:
             files = write_front(points, request.plan_file).files
             say(f"plans so far: {', '.join(map(str, files))}")
+        elif isinstance(stop, SearchInterrupted):
+            stop.result.plan.save(request.plan_file)
+            say(interrupted_text(stop.result, machine.spec, request.plan_file))
         raise
     front = write_front(points, request.plan_file)
     best = front.best(request.objective).result
@@ -135,14 +140,19 @@ def _execute_front(
     return SearchOutcome(machine.spec, best, front)
 
 
-def interrupted_text(result: SearchResult, spec: HardwareSpec, request: SearchRequest) -> str:
+def interrupted_text(result: SearchResult, spec: HardwareSpec, plan_file: Path) -> str:
     """Return where the plan of an interrupted search is, and how good."""
     measured = result.found.measured_cycles
     cost = result.found.predicted_cycles if measured is None else measured
     kind = "predicted" if measured is None else "measured"
+    name = (
+        "the heuristic plan, as nothing is shown to be faster"
+        if result.is_heuristic
+        else "best plan so far"
+    )
     return (
-        f"best plan so far: {request.plan_file}, {kind} {cost_text(spec, Objective.LATENCY, cost)}, "
-        f"{result.measurements} measurements; report: {request.report_file}"
+        f"{name}: {plan_file}, {kind} {cost_text(spec, Objective.LATENCY, cost)}, "
+        f"{result.measurements} measurements"
     )
 
 

@@ -10,7 +10,7 @@ import typer
 
 from autotune.cli.options import MOST_COUNTED, SHIPPED, complete_network
 from autotune.tuner.objective import NAMES as OBJECTIVES
-from autotune.tuner.options import STRATEGY_NAMES
+from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_TRIALS, STRATEGY_NAMES
 
 if TYPE_CHECKING:
     from autotune.graph.accuracy import Accuracy
@@ -27,11 +27,23 @@ NetworkArgument = Annotated[
 ]
 
 TrialsOption = Annotated[
-    int, typer.Option("--trials", min=1, max=MOST_COUNTED, help="Plans to try at most.")
+    int | None,
+    typer.Option(
+        "--trials",
+        min=1,
+        max=MOST_COUNTED,
+        help=f"Plans to try at most. Default: {DEFAULT_TRIALS}; on this CPU as many as the time allows.",
+    ),
 ]
 
 MeasureOption = Annotated[
-    int, typer.Option("--measure", min=1, max=MOST_COUNTED, help="Measurements for candidates.")
+    int | None,
+    typer.Option(
+        "--measure",
+        min=1,
+        max=MOST_COUNTED,
+        help=f"Candidates to measure at most. Default: {DEFAULT_MEASURE}; on this CPU as many as the time allows.",
+    ),
 ]
 
 SecondsOption = Annotated[
@@ -39,8 +51,7 @@ SecondsOption = Annotated[
     typer.Option(
         "--seconds",
         min=0.001,
-        help="Time of a search on this CPU, in place of --trials and --measure. Default: 15 to 60, by the "
-        "network's own time.",
+        help="Time of a search on this CPU. Default: 15 to 60, by the network's own time.",
     ),
 ]
 
@@ -92,8 +103,8 @@ class SearchRequest:
     model: str
     target: str | None
     threads: int | None
-    trials: int
-    measure: int
+    trials: int | None
+    measure: int | None
     seconds: float | None
     cores: int | None
     memory: str | None

@@ -68,6 +68,7 @@ def _bound_document(result: GraphSearch) -> dict[str, Any] | None:
         "cycles": bound.cycles,
         "limit": bound.limit,
         "by_resource": by_resource,
+        "exact": bound.is_exact,
         "dram_bytes": bound.dram_bytes,
         "above": above,
     }
@@ -103,15 +104,20 @@ def print_plans(result: SearchResult, spec: HardwareSpec) -> None:
     for statement in result.statements:
         say(f"partition: {statement}")
     if result.above_bound is not None:
-        say(bound_text(result))
+        say(bound_text(result, spec))
 
 
-def bound_text(result: SearchResult) -> str:
+def bound_text(result: SearchResult, spec: HardwareSpec) -> str:
     """Return how far the found plan can be above the best one, and what keeps that from being faster."""
+    assert result.bound_cycles is not None
     limits = dict.fromkeys(one.bound.limit for one in result.graphs if one.bound is not None)
+    least = cost_text(spec, Objective.LATENCY, result.bound_cycles)
+    above = f"the found plan is at most {result.above_bound:.1%} above any plan"
+    if result.is_bound_exact:
+        return f"no plan takes fewer than {least} ({', '.join(limits)}): {above}"
     return (
-        f"no plan takes fewer than {result.bound_cycles:,.0f} cycles ({', '.join(limits)}): "
-        f"the found plan is at most {result.above_bound:.1%} above any plan"
+        f"roofline by measured peaks: no plan takes less than {least} ({', '.join(limits)}) unless it beats these peaks: "
+        f"{above}"
     )
 
 

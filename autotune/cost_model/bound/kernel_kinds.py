@@ -1,7 +1,8 @@
 """The kinds of work that bound programs do: ``kernel_work.py`` and ``program_work.py`` count them.
 
 A row of ``KERNEL_KINDS`` is a kind: its name, the family of kernels that does it, a typical price in cycles
-(Sapphire Rapids, AVX-512) and its meaning. To add one, add a row, count it, and raise ``FEATURE_VERSION``.
+(Sapphire Rapids, AVX-512) and its meaning. To add one, add a row and count it: stored models of other rows are
+refused.
 """
 
 from __future__ import annotations
@@ -83,7 +84,10 @@ _COMPUTED = (
     KernelKind("arithmetic", _F.RUN, 0.4, "registers of additions and the like"),
     KernelKind("divisions", _F.RUN, 9.0, "registers of quotients"),
     KernelKind("roots", _F.RUN, 12.0, "registers of roots"),
-    KernelKind("polynomials", _F.RUN, 1.0, "cycles of polynomials on AVX2"),
+    KernelKind("exponentials", _F.RUN, 0.7, "cycles of exponentials on AVX2"),
+    KernelKind("tangents", _F.RUN, 0.7, "cycles of hyperbolic tangents on AVX2"),
+    KernelKind("error_functions", _F.RUN, 0.7, "cycles of error functions on AVX2"),
+    KernelKind("polynomials", _F.RUN, 0.7, "cycles of other functions by polynomials on AVX2"),
     KernelKind("library", _F.RUN, 1.0, "cycles of functions of the C library on Zen 3"),
     KernelKind("decoded", _F.RUN, 1.0, "elements of instructions that compiled kernels decode"),
     KernelKind("interleaved", _F.RUN, 2.8, "registers put side by side"),
@@ -101,7 +105,10 @@ _COMPUTED = (
     KernelKind("row_arithmetic", _F.ROW, 0.4, "registers of additions and the like"),
     KernelKind("row_divisions", _F.ROW, 9.0, "registers of quotients"),
     KernelKind("row_roots", _F.ROW, 12.0, "registers of roots"),
-    KernelKind("row_polynomials", _F.ROW, 1.0, "cycles of polynomials on AVX2"),
+    KernelKind("row_exponentials", _F.ROW, 0.7, "cycles of exponentials on AVX2"),
+    KernelKind("row_tangents", _F.ROW, 0.7, "cycles of hyperbolic tangents on AVX2"),
+    KernelKind("row_error_functions", _F.ROW, 0.7, "cycles of error functions on AVX2"),
+    KernelKind("row_polynomials", _F.ROW, 0.7, "cycles of other functions by polynomials on AVX2"),
     KernelKind("reductions", _F.REDUCE, 15.0, "reductions"),
     KernelKind("reduced", _F.REDUCE, 0.6, "registers that they read"),
     KernelKind("reduction_results", _F.REDUCE, 0.1, "results"),
@@ -133,6 +140,8 @@ _BYTES = (
     ("written_2", 0.02, "bytes written that an L1 cache does not hold"),
     ("written_3", 0.05, "bytes written that an L2 cache does not hold"),
     ("written_4", 0.1, "bytes written that no cache holds"),
+    ("rows_2", 0.5, "rows of bytes beyond an L1 cache"),
+    ("rows_3", 2.5, "rows of bytes beyond an L2 cache"),
 )
 KERNEL_KINDS: tuple[KernelKind, ...] = (
     *_COMPUTED,

@@ -5,12 +5,12 @@ A spec answers the same questions as the writer of its code asks: which blocking
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import assert_never
 
-from autotune.isa.functions import CostClass, UnaryFn, When
+from autotune.isa.functions import BinaryFn, CostClass, UnaryFn, When
 from autotune.targets.native.codegen.gemm.blocking import (
     LATENCY,
     LOAD,
@@ -51,6 +51,17 @@ from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 LINE_BYTES, SET_BYTES = 64, 2048
 """Of a cache line; and strides of which few sets of a first-level cache hold all elements."""
+POLYNOMIALS: Mapping[UnaryFn | BinaryFn, str] = {
+    UnaryFn.EXP: "exponentials",
+    UnaryFn.SIGMOID: "exponentials",
+    UnaryFn.ELU: "exponentials",
+    UnaryFn.TANH: "tangents",
+    UnaryFn.GELU_TANH: "tangents",
+    UnaryFn.ERF: "error_functions",
+    UnaryFn.GELU: "error_functions",
+}
+"""Functions by polynomials that occur often enough to have prices of their own: between machines, costs of one
+change by other factors than those of another."""
 WAYS = 8
 """Lines that a set of a first-level cache holds, at least."""
 
@@ -182,7 +193,7 @@ def _node_costs(nodes: Sequence[Node], times: Sequence[float]) -> Work:
             case Unary(fn) | Binary(fn):
                 row = fn.row
                 if row.cpu_cycles:
-                    found["polynomials"] += count * row.cpu_cycles
+                    found[POLYNOMIALS.get(fn, "polynomials")] += count * row.cpu_cycles
                 elif row.cost is CostClass.DIVIDE:
                     found["divisions" if isinstance(node, Binary) else "roots"] += count
                 else:
@@ -206,7 +217,8 @@ def _vector_run(run: VectorRun, isa: VectorIsa) -> Work:
         squares = (
             outer * -(-turned.along.size // turned.edge) * -(-turned.across.size // turned.edge)
         )
-        apart = {4 * turned.across.strides[0] % SET_BYTES, 4 * turned.along.strides[1] % SET_BYTES}
+        pitches = turned.across.strides[turned.turned], turned.along.strides[-1]
+        apart = {4 * pitch % SET_BYTES for pitch in pitches}
         name = "squared_set" if 0 in apart else "squared"
         return Work({"runs": 1, "squares": squares, name: squares * turned.edge**2})
     order = loop_order(run, isa)

@@ -8,11 +8,13 @@ fit into a cache together finds them there in its next trip.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
-from autotune.cost_model.bound.footprint import Reach
+from autotune.cost_model.bound.footprint import (
+    Reach,
+)
 from autotune.cost_model.bound.kernel_work import Work, kernel_work
+from autotune.cost_model.bound.traffic import Use, Visit, add_traffic, bytes_together
 from autotune.isa.access import TILE_ROWS
 from autotune.isa.fields import CHAIN_STAGES
 from autotune.isa.formats import ELEMENT_BYTES
@@ -36,34 +38,6 @@ from autotune.targets.native.codegen.vector.vector_run import VectorRun
 from autotune.targets.native.codegen.winograd import TileTransform
 from autotune.targets.native.linking.loader import Bound
 
-Place = tuple[int, int, int]
-"""Space, number, and first element in the scratchpad: what operands at one place share."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """An operand of a call: where it lies, what one call reaches, and (level, trips, step) of the loops
-    that move it."""
-
-    place: Place
-    reach: Reach
-    moves: tuple[tuple[int, int, int], ...]
-    written: bool
-
-    def within(self, level: int) -> int:
-        """Return the bytes that it reaches while the loops from ``level`` on run."""
-        return self.reach.over([(n, step) for at, n, step in self.moves if at >= level]).bytes
-
-
-@dataclass(frozen=True, slots=True)
-class _Visit:
-    """A call with the trips of the loops around it, and its operands."""
-
-    call: Call
-    leaf: Leaf
-    trips: tuple[int, ...]
-    uses: tuple[_Use, ...]
-
 
 def program_work(bound: Bound, caches: Sequence[int], threads: int) -> Work:
     """Return the counts of a program on its busiest thread; ``caches`` are bytes of a core's caches,
@@ -72,10 +46,12 @@ def program_work(bound: Bound, caches: Sequence[int], threads: int) -> Work:
     parts = bound.parts
     visits = [_visits(bound.program, part) for part in parts]
     several = len(parts) > 1
-    together = _together(bound.program, [v for each in visits for v in each], 0) if several else 0
+    together = (
+        bytes_together(bound.program, [v for each in visits for v in each], 0) if several else 0
+    )
     around = together / min(threads, len(parts))
     works = [
-        _part_work(bound.program, part, each, caches, around)
+        _part_work(bound.program, part, each, caches)
         for part, each in zip(parts, visits, strict=True)
     ]
     for work in works:
@@ -93,7 +69,7 @@ def program_work(bound: Bound, caches: Sequence[int], threads: int) -> Work:
         total["exchanged"] = around
     for before in bound.befores:
         ahead = _visits(bound.program, before)
-        for name, value in _part_work(bound.program, before, ahead, caches, around).items():
+        for name, value in _part_work(bound.program, before, ahead, caches).items():
             total[name] += value
     return total
 
@@ -103,12 +79,15 @@ def _weight(work: Work) -> float:
 
 
 _HEAVY = frozenset(
-    ("product_fmas", "product_waits", "loads", "stores", "polynomials", "reduced", "transformed")
+    (
+        *("product_fmas", "product_waits", "loads", "stores", "reduced", "transformed"),
+        *("exponentials", "tangents", "error_functions", "polynomials"),
+    )
 )
 
 
-def _visits(program: Program, part: Part) -> list[_Visit]:
-    found: list[_Visit] = []
+def _visits(program: Program, part: Part) -> list[Visit]:
+    found: list[Visit] = []
     _collect(program, part.nodes, part.calls, (), found)
     return found
 
@@ -116,18 +95,17 @@ def _visits(program: Program, part: Part) -> list[_Visit]:
 def _part_work(
     program: Program,
     part: Part,
-    visits: Sequence[_Visit],
+    visits: Sequence[Visit],
     caches: Sequence[int],
-    around: float,
 ) -> Work:
-    """Return the counts of a part; a thread reaches ``around`` bytes from one run of it to the next."""
+    """Return the counts of a part."""
     total = Work(trips=_trips(part.nodes, part.calls, 1))
     for visit in visits:
         runs = prod(visit.trips)
         total["calls"] += runs
         for name, value in _call_work(visit).items():
             total[name] += runs * value
-    _traffic(program, visits, caches, around, total)
+    add_traffic(program, visits, caches, total)
     return total
 
 
@@ -149,17 +127,17 @@ def _collect(
     nodes: Sequence[Node],
     calls: Mapping[int, Call],
     trips: tuple[int, ...],
-    visits: list[_Visit],
+    visits: list[Visit],
 ) -> None:
     for node in nodes:
         if isinstance(node, Body):
             _collect(program, node.nodes, calls, (*trips, node.block.trips), visits)
         elif node.place in calls:
             call = calls[node.place]
-            visits.append(_Visit(call, node, trips, _uses(program, call, node, trips)))
+            visits.append(Visit(call, node, trips, _uses(program, call, node, trips)))
 
 
-def _call_work(visit: _Visit) -> Work:
+def _call_work(visit: Visit) -> Work:
     kernel = visit.call.kernel
     if isinstance(kernel, KernelSpec):
         return kernel_work(kernel)
@@ -205,7 +183,7 @@ def _library_cycles(instruction: Instruction) -> float:
             )
 
 
-def _uses(program: Program, call: Call, leaf: Leaf, trips: tuple[int, ...]) -> tuple[_Use, ...]:
+def _uses(program: Program, call: Call, leaf: Leaf, trips: tuple[int, ...]) -> tuple[Use, ...]:
     found = []
     for dims, operand, written in _rectangles(call, leaf):
         if operand.space is Space.WORD:
@@ -219,7 +197,7 @@ def _uses(program: Program, call: Call, leaf: Leaf, trips: tuple[int, ...]) -> t
             first = operand.at.first
         if operand.space is Space.POOL:
             number, first = (call.packed.tensor, 1) if call.packed is not None else (0, 1)
-        found.append(_Use((int(operand.space), number, first), Reach.of(dims), moves, written))
+        found.append(Use((int(operand.space), number, first), Reach.of(dims), moves, written))
     return tuple(found)
 
 
@@ -338,75 +316,3 @@ def _product_dims(shape: GemmShape, name: str, call: Call) -> Dims:
 
 def _is_packed(call: Call, shape: GemmShape, name: str) -> bool:
     return call.operands[shape.operands.index(name)].space is Space.POOL
-
-
-def _traffic(
-    program: Program,
-    visits: Sequence[_Visit],
-    caches: Sequence[int],
-    around: float,
-    total: Work,
-) -> None:
-    """Add the bytes of each operand that come from beyond each cache."""
-    depth = max((len(visit.trips) for visit in visits), default=0)
-    # bytes that the body around each visit reaches, by level: bodies are told apart by their blocks
-    held: dict[tuple[int, int], int] = {}
-    groups: dict[tuple[int, int], list[_Visit]] = {}
-    for visit in visits:
-        for level in range(min(depth, len(visit.trips)) + 1):
-            groups.setdefault((level, _body(visit, level)), []).append(visit)
-    for key, members in groups.items():
-        held[key] = _together(program, members, key[0])
-    for visit in visits:
-        levels = range(len(visit.trips) + 1)
-        sizes = [held[level, _body(visit, level)] for level in levels]
-        kind = _traffic_kind(visit.call)
-        for use in visit.uses:
-            for cache, size in enumerate(caches):
-                fits = next(
-                    (level for level in levels if sizes[level] <= size), len(visit.trips) + 1
-                )
-                if fits == 0:
-                    continue
-                misses = use.within(fits - 1) * prod(visit.trips[: fits - 1])
-                total[f"{kind}_{'written' if use.written else 'read'}_{cache + 2}"] += misses
-
-
-def _body(visit: _Visit, level: int) -> int:
-    return id(visit.leaf.path[level - 1]) if level else 0
-
-
-def _traffic_kind(call: Call) -> str:
-    if not isinstance(call.kernel, KernelSpec):
-        return "copy"
-    match call.kernel.constants:
-        case GemmShape() | NarrowShape() | TileRun():
-            return "product"
-        case PanelCopy():
-            return "copy"
-        case VectorRun():
-            return "run"
-        case RowRun():
-            return "row"
-        case Reduction():
-            return "reduce"
-        case TileTransform():
-            return "transform"
-
-
-def _together(program: Program, visits: Sequence[_Visit], level: int) -> int:
-    """Return the bytes that all calls of a body reach while it runs once: each place once."""
-    by_place: dict[Place, dict[object, int]] = {}
-    for visit in visits:
-        for use in visit.uses:
-            each = by_place.setdefault(use.place, {})
-            reached = use.within(level)
-            each[use.moves] = max(each.get(use.moves, 0), reached)
-    total = 0
-    for place, each in by_place.items():
-        reached = sum(each.values())
-        if place[0] == Space.TENSOR:
-            size = ELEMENT_BYTES * prod(program.tensors[place[1]].shape)
-            reached = min(reached, size)
-        total += reached
-    return total

@@ -98,6 +98,9 @@ class CachedModel:
         """Analyse all schedules of a table at once."""
         return CachedAnalysis(nest, table, spec)
 
+    def recorded(self, nest: Nest, spec: HardwareSpec) -> None:
+        """Return None: what is counted of caches is not recorded."""
+
     def cycles(self, work: Floats, unit_costs: Floats, estimate: Floats) -> Floats:
         """Return the cycles [n] of counted work [n, W] at unit costs [W]."""
         return cycles_at(work, unit_costs)

@@ -57,15 +57,14 @@ class ScratchpadAnalysis(Totals):
     @cached_property
     def bottleneck(self) -> Floats:
         """Cycles of the busiest unit, of the channel or of the sequencer."""
-        bottleneck: Floats = np.max(
-            [*self.busy.values(), self.channel_cycles, self.dispatch_cycles], axis=0
-        )
+        cycles = [*self.busy.values(), self.channel_cycles, self.dispatch_cycles]
+        bottleneck: Floats = np.max(np.stack(cycles), axis=0)
         return bottleneck
 
     @cached_property
     def busy_total(self) -> Floats:
         """Busy cycles of all units: the run time of a machine without overlap."""
-        total: Floats = np.sum(list(self.busy.values()), axis=0)
+        total: Floats = np.sum(np.stack(list(self.busy.values())), axis=0)
         return total
 
     @cached_property

@@ -101,7 +101,9 @@ def pieces(a: ScratchpadAnalysis) -> Floats:
 
 def trips(a: ScratchpadAnalysis) -> Floats:
     """Root tiles."""
-    tiles: Floats = np.prod(a.tiling.parts[: a.tiling.rank], axis=0, dtype=np.float64) + a.zeros
+    tiles = a.zeros + 1.0
+    for d in range(a.tiling.rank):
+        tiles = tiles * a.tiling.parts[d]
     return tiles
 
 
@@ -134,7 +136,7 @@ def rest_share(a: ScratchpadAnalysis) -> Floats:
 def queue_pressure(a: ScratchpadAnalysis) -> Floats:
     """Above 1 the sequencer stalls on a full queue before it reaches the next tile's loads."""
     units = (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR)
-    most = np.max([a.total(lambda s: s.instructions, unit) for unit in units], axis=0)
+    most = np.max(np.stack([a.total(lambda s: s.instructions, unit) for unit in units]), axis=0)
     return ratio(most, trips(a)) / a.spec.control.queue_depth
 
 

@@ -6,8 +6,10 @@ import numpy as np
 
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.cost_model.scratchpad.features import FEATURES
+from autotune.cost_model.scratchpad.recording import RecordedNest
 from autotune.cost_model.steps.tiling import Floats
 from autotune.fusion.nest import Nest
+from autotune.kernels.tape.recorder import Untraceable
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
 
@@ -21,6 +23,13 @@ class ScratchpadModel:
     def analyse(self, nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> ScratchpadAnalysis:
         """Analyse all schedules of a table at once."""
         return ScratchpadAnalysis(nest, table, spec)
+
+    def recorded(self, nest: Nest, spec: HardwareSpec) -> RecordedNest | None:
+        """Return the recorded analysis; None for weights with zero blocks, which are looked up."""
+        try:
+            return RecordedNest.of(nest, spec)
+        except Untraceable:
+            return None
 
     def cycles(self, work: Floats, unit_costs: Floats, estimate: Floats) -> Floats:
         """Return ``estimate`` [n]: no unit costs are fitted."""

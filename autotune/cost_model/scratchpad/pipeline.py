@@ -5,7 +5,9 @@ Arrays have shape [n], one value per schedule; all schedules of a table are laid
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,7 @@ from autotune.cost_model.steps.tiling import Floats, Tiling
 from autotune.fusion.nest import Nest
 from autotune.isa.opcodes import Unit
 from autotune.kernels.pipeline.layout import lay_out
+from autotune.kernels.tape.recorder import Traced, called
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec
 
@@ -35,27 +38,64 @@ class Flow:
 def flow(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Flow:
     """Lay out a nest on all cores that have work; they take turns on the DRAM channel."""
     held = _held(tiling.nest)
-    reads = [_read_buffers(step, held) for step in steps]
-    products = [_product_of(tiling, step, steps) for step in steps]
-    kinds = [step.effort.tiles.dims for step in steps]
-    cycles, interval, latency = lay_out(
-        spec,
+    fixed = (
         _ints([_UNITS[step.unit] for step in steps]),
         _ints([-1 if step.unit is Unit.STORE else step.buffer for step in steps]),
-        *_rows(reads),
-        _ints(products),
+        *_rows([_read_buffers(step, held) for step in steps]),
+        _ints([_product_of(tiling, step, steps) for step in steps]),
         _ints([_reduction(tiling, step) for step in steps]),
-        *_rows(kinds),
-        _columns([step.level for step in steps], tiling.n),
-        _costs([_pieces(step) for step in steps], tiling.n),
+        *_rows([step.effort.tiles.dims for step in steps]),
+    )
+    columns = (
+        _columns([step.level for step in steps], tiling),
+        _costs([_pieces(step) for step in steps], tiling),
         *_buffers(tiling),
         *_loops(tiling),
         *_dimensions(tiling, steps),
-        np.ascontiguousarray(tiling.depth, dtype=np.int64),
+        tiling.depth,
         _shared(tiling),
-        *_tile_costs(steps, tiling.n),
+        *_tile_costs(steps, tiling),
     )
-    return Flow(cycles, interval, latency)
+    return Flow(*_laid_out(spec, fixed, columns))
+
+
+Column = Ints | Floats | Traced
+
+
+def _laid_out(spec: HardwareSpec, fixed: tuple[Any, ...], columns: tuple[Column, ...]) -> Any:
+    """Return cycles, interval and latency [3, n], now or whenever a recording runs."""
+    recorded = [column for column in columns if isinstance(column, Traced)]
+    if recorded:
+        return called(Layout(spec, fixed, tuple(column.shape[:-1] for column in columns)), columns)
+    return lay_out(spec, *fixed, *map(np.ascontiguousarray, columns))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """A nest's fixed part, laid out for columns [m, n] that stand one below the other as bits."""
+
+    spec: HardwareSpec
+    fixed: tuple[Any, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    """Of each column, without the rows."""
+
+    def __call__(self, words: Ints) -> Floats:
+        """Return cycles, interval and latency [3, n]."""
+        at = 0
+        columns: list[Any] = []
+        for shape, kind in zip(self.shapes, KINDS, strict=True):
+            size = math.prod(shape)
+            columns.append(words[at : at + size].view(kind).reshape(*shape, -1))
+            at += size
+        found: Floats = lay_out(self.spec, *self.fixed, *columns)
+        return found
+
+
+KINDS = (
+    *(np.int64, np.float64, np.int64, np.int64, np.int64, np.int64, np.int64),
+    *(np.int64, np.int64, np.int64, np.int64, np.float64, np.float64, np.float64, np.float64),
+)
+"""Types of the columns of ``lay_out``, in its order."""
 
 
 def _ints(values: list[int]) -> Ints:
@@ -68,18 +108,14 @@ def _rows(lists: list[tuple[int, ...]]) -> tuple[Ints, Ints]:
     return at.astype(np.int64), _ints([*(x for one in lists for x in one), 0])
 
 
-def _columns(values: list[Ints], n: int) -> Ints:
-    found = np.zeros((len(values), n), dtype=np.int64)
-    for row, value in zip(found, values, strict=True):
-        row[:] = value
-    return found
+def _columns(values: list[Ints], tiling: Tiling) -> Ints:
+    if not values:
+        return np.zeros((0, tiling.n), dtype=np.int64)
+    return np.stack([0 * tiling.ones + value for value in values])
 
 
-def _costs(values: list[Ints | Floats | float], n: int) -> Floats:
-    found = np.zeros((len(values), n))
-    for row, value in zip(found, values, strict=True):
-        row[:] = value
-    return found
+def _costs(values: list[Ints | Floats | float], tiling: Tiling) -> Floats:
+    return np.stack([0.0 * tiling.ones + value for value in values])
 
 
 def _read_buffers(step: Step, held: dict[str, int]) -> tuple[int, ...]:
@@ -127,72 +163,76 @@ def _pieces(step: Step) -> Ints | Floats | float:
 
 def _buffers(tiling: Tiling) -> tuple[Ints, Ints]:
     """Return slots of every buffer, as ``schedule.slots``, and the loop that it alternates in [B, n]."""
-    count = len(tiling.nest.buffers)
-    slots = np.ones((count, tiling.n), dtype=np.int64)
-    turns = np.full((count, tiling.n), _NO_LOOP, dtype=np.int64)
-    for index, buffer in enumerate(tiling.nest.buffers):
+    slots, turns = [], []
+    for buffer in tiling.nest.buffers:
         refilled: npt.NDArray[np.bool_] = np.zeros(tiling.n, dtype=bool)
+        turn = _NO_LOOP * tiling.ones
         for d in tiling.content(buffer):
-            refilled |= tiling.full[d] > 1
+            refilled = refilled | (tiling.full[d] > 1)
             if d < tiling.rank:
-                inner = np.where(tiling.full[d] > 1, tiling.position[d], _NO_LOOP)
-                turns[index] = np.maximum(turns[index], inner)
-        slots[index] = np.where(refilled, tiling.table.buffers, 1)
+                turn = np.maximum(turn, np.where(tiling.full[d] > 1, tiling.position[d], _NO_LOOP))
+        slots.append(np.where(refilled, tiling.table.buffers, 1))
         if buffer.chunk is not None:  # it alternates from piece to piece
             k = tiling.k_dim(buffer.chunk[0])
-            turns[index] = np.where(tiling.parts[k] > 1, _NO_LOOP, turns[index])
-    return slots, turns
+            turn = np.where(tiling.parts[k] > 1, _NO_LOOP, turn)
+        turns.append(turn)
+    return _columns(slots, tiling), _columns(turns, tiling)
 
 
 def _loops(tiling: Tiling) -> tuple[Ints, Ints, Ints]:
     """Return dimension, full tiles and rests of the loop at each depth [L, n]; the outermost one that cores share
     leaves its rest to them."""
-    depth = int(tiling.depth.max(initial=-1)) + 1
-    dims, rests = (np.zeros((max(depth, 1), tiling.n), dtype=np.int64) for _ in range(2))
-    trips = np.ones((max(depth, 1), tiling.n), dtype=np.int64)
-    for d in range(tiling.rank):
-        if not tiling.divided[d]:
-            continue
-        rows = np.flatnonzero(tiling.position[d] >= 0)
-        level = tiling.position[d][rows]
-        dims[level, rows] = d
-        trips[level, rows] = tiling.full[d][rows]
-        rests[level, rows] = tiling.rest[d][rows] > 0
-    if depth:
-        rests[0] = np.where(tiling.active_cores > 1, 0, rests[0])
-    return dims, trips, rests
+    depth = sum(tiling.divided[: tiling.rank])
+    dims, trips, rests = ([], [], [])
+    for level in range(max(depth, 1)):
+        dim, full, rest = 0 * tiling.ones, tiling.ones, 0 * tiling.ones
+        for d in range(tiling.rank):
+            if not tiling.divided[d]:
+                continue
+            here = tiling.position[d] == level
+            dim = np.where(here, d, dim)
+            full = np.where(here, tiling.full[d], full)
+            rest = np.where(here, tiling.rest[d] > 0, rest)
+        if level == 0 and depth:
+            rest = np.where(tiling.active_cores > 1, 0, rest)
+        dims.append(dim)
+        trips.append(full)
+        rests.append(rest)
+    return _columns(dims, tiling), _columns(trips, tiling), _columns(rests, tiling)
 
 
 def _shared(tiling: Tiling) -> Ints:
     """Return the cores that have work, the tiles of the outermost loop that they share, and 1 where one of them is a
     rest [3, n]."""
-    rest = np.zeros(tiling.n, dtype=np.int64)
+    rest = 0 * tiling.ones
     for d in range(tiling.rank):
         rest = np.where((tiling.position[d] == 0) & (tiling.rest[d] > 0), 1, rest)
-    return np.stack([tiling.active_cores, tiling.outer_parts, rest]).astype(np.int64)
+    return _columns([tiling.active_cores, tiling.outer_parts, rest], tiling)
 
 
 def _dimensions(tiling: Tiling, steps: list[Step]) -> tuple[Ints, Ints]:
     """Return full pieces and rests of every dimension [D, n]; of a reduction those that are not skipped."""
-    full = _columns(list(tiling.full), tiling.n)
-    rest = _columns([rest > 0 for rest in tiling.rest], tiling.n)
+    full, rest = list(tiling.full), [rest > 0 for rest in tiling.rest]
     for step in steps:
         if step.unit is Unit.MATRIX and step.stage.contraction is not None:
             k = tiling.k_dim(step.stage.contraction)
             full[k] = np.maximum(np.rint(step.pieces).astype(np.int64) - rest[k], 1)
-    return full, rest
+    return _columns(full, tiling), _columns(rest, tiling)
 
 
-def _tile_costs(steps: list[Step], n: int) -> tuple[Floats, ...]:
+def _tile_costs(steps: list[Step], tiling: Tiling) -> tuple[Floats, ...]:
     """Return busy cycles, channel cycles and instructions of one run, and the cycles behind its last read, by
     kind of tile [S, K, n]."""
     tiles = [step.effort.tiles for step in steps]
     most = max(len(one.cycles) for one in tiles)
-    packed = np.zeros((4, len(steps), most, n))
-    for number, one in enumerate(tiles):
-        packed[0, number, : len(one.cycles)] = one.cycles
-        packed[1, number, : len(one.channel)] = one.channel
-        packed[2, number, : len(one.instructions)] = one.instructions
-        if one.behind is not None:
-            packed[3, number, : len(one.behind)] = one.behind
-    return tuple(packed)
+
+    def padded(kinds: Floats) -> Floats:
+        return np.concatenate([kinds, np.zeros((most - len(kinds), tiling.n))])
+
+    none = np.zeros((0, tiling.n))
+    return (
+        np.stack([padded(one.cycles) for one in tiles]),
+        np.stack([padded(one.channel) for one in tiles]),
+        np.stack([padded(one.instructions) for one in tiles]),
+        np.stack([padded(none if one.behind is None else one.behind) for one in tiles]),
+    )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from autotune.kernels.tape.recorder import recorded_step
 from autotune.schedule.table import Ints
 
 
@@ -19,6 +20,9 @@ def pass_conflict(
     ⌈lanes / banks⌉ words a cycle; mirrors ``pass_conflict`` in ``kernels/emulator/cost.h``. Schedules of
     equal rectangles are worked out once.
     """
+    recorded: Ints | None = recorded_step("conflict", (*sizes, *strides, lanes, banks))
+    if recorded is not None:
+        return recorded
     arrays = np.broadcast_arrays(*(np.asarray(c, dtype=np.int64) for c in (*sizes, *strides)))
     columns = np.stack([array.ravel() for array in arrays])
     _, first, inverse = np.unique(_mixed(columns), return_index=True, return_inverse=True)

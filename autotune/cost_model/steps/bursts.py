@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from autotune.kernels.tape.recorder import recorded_step
 from autotune.schedule.table import Ints
 
 Floats = npt.NDArray[np.float64]
@@ -38,24 +39,39 @@ class TileLine:
     is_rest: Mask
 
     def bursts(self, pitch_bytes: int, grain: Ints, asked: Mask, burst_bytes: int) -> Floats:
-        """Mean bursts [k] of a run through each tile of the kinds and schedules ``asked`` [c, n], k in all.
+        """Mean bursts of a run through each tile of the kinds and schedules ``asked`` [c, n]; 0 of the others.
 
         An element is ``pitch_bytes`` long; all before this dimension shifts the run by any multiple of ``grain``
         bytes [c, n], a power of two. Of many tiles the first ``MOST`` count.
         """
-        kind, row = np.nonzero(asked)
-        rest = self.is_rest[kind]
-        first = np.where(rest, self.full[row], 0) * self.step[row] + self.offset
-        tiles = np.where(rest, 1, np.minimum(self.full[row], MOST))
-        span = np.where(rest, self.rest_span[row], self.span[row])
-        held, step = grain[kind, row], self.step[row]
-        whole, moved = np.zeros(len(kind), dtype=np.int64), np.zeros(len(kind), dtype=np.int64)
-        for tile in range(int(tiles.max(initial=0))):
-            low = np.clip(first + tile * step, 0, self.extent)
-            length = np.clip(first + tile * step + span, 0, self.extent) - low
-            counts = (length > 0) & (tile < tiles)
-            reached = ((low * pitch_bytes) & (held - 1)) + length * pitch_bytes
-            whole += np.where(counts, (reached + held - 1) & -held, 0)
-            moved += counts
-        bursts: Floats = (whole + moved * (burst_bytes - held)) / (burst_bytes * tiles)
+        rest = self.is_rest[:, None]
+        first = np.where(rest, self.full, 0) * self.step + self.offset
+        tiles = np.where(rest, 1, np.minimum(self.full, MOST))
+        span = np.where(rest, self.rest_span, self.span)
+        line = (first, self.step, tiles, span, self.extent)
+        touched = touched_bytes(asked, line, pitch_bytes, grain, burst_bytes)
+        bursts: Floats = touched / (burst_bytes * tiles)
         return bursts
+
+
+Line = tuple[Ints, Ints, Ints, Ints, int]
+"""Where the first of some tiles begins, from one to the next, their number, span, and the extent that ends them."""
+
+
+def touched_bytes(asked: Mask, line: Line, pitch_bytes: int, grain: Ints, burst_bytes: int) -> Ints:
+    """Bytes in whole bursts of the runs through all tiles of a line [c, n], each a mean over the phases that
+    multiples of ``grain`` shift it by; 0 where it is not ``asked``."""
+    recorded: Ints | None = recorded_step("bursts", (asked, *line, pitch_bytes, grain, burst_bytes))
+    if recorded is not None:
+        return recorded
+    touched = np.zeros(asked.shape, dtype=np.int64)
+    first, step, tiles, span = (np.broadcast_to(x, asked.shape)[asked] for x in line[:4])
+    held, total = grain[asked], np.zeros(first.shape, dtype=np.int64)
+    for tile in range(int(tiles.max(initial=0))):
+        low = np.clip(first + tile * step, 0, line[4])
+        length = np.clip(first + tile * step + span, 0, line[4]) - low
+        reached = ((low * pitch_bytes) & (held - 1)) + length * pitch_bytes
+        moved = ((reached + held - 1) & -held) + burst_bytes - held
+        total += np.where((length > 0) & (tile < tiles), moved, 0)
+    touched[asked] = total
+    return touched

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autotune.cost_model.steps.step import Effort, Step, TileCosts
-from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
+from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling, as_floats, over_kinds
 from autotune.fusion.nest import Buffer
 from autotune.fusion.patches import Patches
 from autotune.operators.axis_map import AxisMap
@@ -24,7 +24,7 @@ def with_patches(
     if patches is None or not chosen.any():
         return step
     made = _made(tiling, buffer, patches, tiles)
-    asked = np.sum(weight * made.elements, axis=0) * made.element_bytes
+    asked = over_kinds(weight * made.elements) * made.element_bytes
     direct = step.useful_bytes
     assert direct is not None
 
@@ -32,7 +32,7 @@ def with_patches(
         return _chosen(chosen, _effort(made, weight, spec, tiles.rested), step.effort)
 
     def touched() -> Floats:
-        return np.where(chosen, np.sum(weight * made.touched_words, axis=0), step.touched)
+        return np.where(chosen, over_kinds(weight * made.touched_words), step.touched)
 
     return replace(
         step,
@@ -90,7 +90,7 @@ class _Made:
     def elements(self) -> Floats:
         """What DRAM is asked for."""
         pixels = self.images * self.channels * self.rows * self.columns
-        return np.asarray(pixels * self.patches.taps, dtype=np.float64)
+        return as_floats(pixels * self.patches.taps)
 
 
 def _made(tiling: Tiling, buffer: Buffer, patches: Patches, tiles: Tiles) -> _Made:
@@ -103,9 +103,9 @@ def _made(tiling: Tiling, buffer: Buffer, patches: Patches, tiles: Tiles) -> _Ma
     rows, columns = (
         _inside(tiling, patches, d, axis, extents[d], tiles) for d, axis in enumerate(sides)
     )
-    touched = np.asarray(channels * patches.taps, dtype=np.float64)
+    touched = as_floats(channels * patches.taps)
     for axis in patches.pixels:
-        touched = np.asarray(touched * tiling.axis_size(axis, tiles.sizes), dtype=np.float64)
+        touched = as_floats(touched * tiling.axis_size(axis, tiles.sizes))
     count = tiling.axis_size(images, tiles.sizes)
     whole = (shape[axes.channel], *extents)
     sizes = tensor.storage.bytes, buffer.elements_per_word
@@ -138,19 +138,19 @@ def _effort(made: _Made, weight: Floats, spec: HardwareSpec, rested: tuple[int, 
     runs = made.elements / np.maximum(_run_elements(made), 1.0)
     zeros = np.zeros(weight.shape)
     return Effort(
-        np.sum(weight * busy, axis=0),
+        over_kinds(weight * busy),
         TileCosts(rested, zeros + busy, zeros + cycles, zeros + instructions),
-        channel_cycles=np.sum(weight * cycles, axis=0),
-        moved_bytes=np.sum(weight * moved, axis=0),
-        runs=np.sum(weight * runs, axis=0),
+        channel_cycles=over_kinds(weight * cycles),
+        moved_bytes=over_kinds(weight * moved),
+        runs=over_kinds(weight * runs),
     )
 
 
 def _run_elements(made: _Made) -> Floats:
     """Neighbours in DRAM that come one after the other: channels where those are last, else columns."""
     if made.patches.order[-1] == 1:
-        return np.asarray(made.channels, dtype=np.float64)
-    columns = np.asarray(made.columns, dtype=np.float64)
+        return as_floats(made.channels)
+    columns = as_floats(made.columns)
     return columns if made.patches.strides[1] == 1 else np.minimum(columns, 1.0)
 
 
@@ -161,9 +161,9 @@ def _bursts(made: _Made, dram: DramSpec) -> Floats:
     size = made.element_bytes
     beyond = dram.burst_bytes - size
     if patches.order[-1] == 1:
-        run = np.asarray(made.channels * size, dtype=np.float64)
+        run = as_floats(made.channels * size)
         runs = made.images * made.rows * made.columns * patches.taps
-        return np.asarray(runs * (run + beyond) / dram.burst_bytes, dtype=np.float64)
+        return as_floats(runs * (run + beyond) / dram.burst_bytes)
     step, pitch = (patches.strides[1] * size, patches.strides[0] * width * size)
     columns, rows = np.maximum(made.columns, 1.0), np.maximum(made.rows, 1.0)
     span = (columns - 1) * step + size
@@ -171,7 +171,7 @@ def _bursts(made: _Made, dram: DramSpec) -> Floats:
     plane = ((rows - 1) * pitch + span + beyond) / dram.burst_bytes
     each = np.where(pitch - span < dram.burst_bytes, np.minimum(plane, rows * row), rows * row)
     planes = made.images * made.channels * patches.taps
-    return np.asarray(np.where(made.elements > 0, planes * each, 0.0), dtype=np.float64)
+    return as_floats(np.where(made.elements > 0, planes * each, 0.0))
 
 
 def _dram_rows(made: _Made, row_bytes: int) -> Floats:
@@ -180,4 +180,4 @@ def _dram_rows(made: _Made, row_bytes: int) -> Floats:
     near = height * width if made.patches.order[-1] != 1 else channels
     swept = made.channels * height * width if near == height * width else made.rows * width * near
     sweeps = made.images * made.patches.instructions
-    return np.asarray(sweeps * (swept * made.element_bytes / row_bytes + 1.0), dtype=np.float64)
+    return as_floats(sweeps * (swept * made.element_bytes / row_bytes + 1.0))

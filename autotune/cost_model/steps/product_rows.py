@@ -21,11 +21,12 @@ def product_rows(
     shape = types[op.output].shape
     if any(n > 1 for n in types[op.inputs[1]].shape[:-2]):
         return out[-2], product(list(out[:-2]))
-    rows, repeats = np.asarray(out[-2]), np.asarray(1)
-    dense, joins = rows == shape[-2], np.asarray(True)
+    rows: Extent = out[-2]
+    repeats: Extent = 1
+    dense, joins = np.equal(rows, shape[-2]), np.asarray(True)
     for extent, n in zip(reversed(out[:-2]), reversed(shape[:-2]), strict=True):
-        joins = joins & ((rows == 1) | (np.asarray(extent) == 1) | dense)
+        joins = joins & ((rows == 1) | (extent == 1) | dense)
         rows = np.where(joins, rows * extent, rows)
         repeats = np.where(joins, repeats, repeats * extent)
-        dense = dense & (np.asarray(extent) == n)
+        dense = dense & (extent == n)
     return rows, repeats

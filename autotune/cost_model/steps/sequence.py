@@ -11,7 +11,7 @@ from autotune.cost_model.steps.block_sparsity import nonzero_loads, nonzero_tile
 from autotune.cost_model.steps.patches import with_patches
 from autotune.cost_model.steps.stage_cost import StageCost, conversion_cost, mask_cost, stage_cost
 from autotune.cost_model.steps.step import Effort, Step, TileCosts
-from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
+from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling, over_kinds
 from autotune.cost_model.steps.transfers import rectangle_of, transfer
 from autotune.cost_model.steps.winograd import back_cost, products_cost, there_cost
 from autotune.fusion.nest import Stage
@@ -138,7 +138,7 @@ def _moved(
     tiles = tiling.tiles(dims)
     rectangle = rectangle_of(tiling, footprint, shape, tiles, chunk, hops, element_bytes)
     weight = tiles.count * repeats
-    count = np.sum(weight, axis=0)
+    count = over_kinds(weight)
     moved, times = nonzero_transfers(pieces, nonzero)
     trips = tiling.repeats(frozenset(), level) * pieces
 
@@ -188,8 +188,7 @@ def _tile_costs(
 
 def _total(weight: Floats, value: Floats | Ints | float) -> Floats:
     """Over all kinds of tiles: ``weight`` [c, n] says how often there is one."""
-    summed: Floats = np.sum(weight * value, axis=0)
-    return summed
+    return over_kinds(weight * value)
 
 
 def _turned(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Ints | int:
@@ -205,7 +204,7 @@ def _turned(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> I
     turns: Ints = tiling.ones
     for size, pitch in zip(sizes, turned, strict=True):
         here = np.minimum(np.gcd(pitch, spec.scratchpad.banks), size)
-        turns = np.where(np.asarray(size) > 1, here, turns)
+        turns = np.where(np.greater(size, 1), here, turns)
     return turns
 
 
@@ -260,7 +259,7 @@ def _product(tiling: Tiling, stage: Stage, contraction: int, spec: HardwareSpec)
     level, pieces = tiling.level(dims), tiling.parts[k]
     tiles = tiling.tiles(dims | {k})
     runs = tiles.count * _repeats(tiling, dims | {k}, level)
-    count, weight = np.sum(runs, axis=0) / pieces, runs.astype(np.float64)
+    count, weight = over_kinds(runs) / pieces, runs.astype(np.float64)
     if reduced is not None:
         tiles = tiles.resized(k, tiles.sizes[reduced])
     if (nonzero := nonzero_work(tiling.nest, tiling.table, stage)) is not None:
@@ -296,7 +295,7 @@ def _summed(
 ) -> Step:
     tiles = tiling.tiles(dims)
     runs = tiles.count * _repeats(tiling, dims, level)
-    count, cost = np.sum(runs, axis=0) / pieces, cost_of(tiling, stage, tiles, spec)
+    count, cost = over_kinds(runs) / pieces, cost_of(tiling, stage, tiles, spec)
     return _costing(stage, unit, level, count, pieces, runs.astype(np.float64), cost, tiles)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from autotune.cost_model.steps.counting_writer import VectorWork
 from autotune.cost_model.steps.extents import Extent, product
 from autotune.cost_model.steps.product_rows import product_rows
-from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
+from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling, as_floats
 from autotune.cost_model.steps.vector_work import mask_work, pass_cycles, vector_work
 from autotune.fusion.nest import Stage
 from autotune.isa.formats import ELEMENT_BYTES, Format
@@ -62,7 +62,7 @@ def stage_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -
     if stage.op.family is not Family.CONV or len(stage.op.inputs) < 3:
         return cost
     bias = _vector_cost(counted[-1:], tiles, spec).cycles
-    return replace(cost, behind=np.asarray(bias, dtype=np.float64))
+    return replace(cost, behind=np.zeros(tiles.count.shape) + bias)
 
 
 def mask_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> StageCost:
@@ -111,15 +111,15 @@ def _contraction(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec)
         m, repeats = product_rows(op, types, out)
         n, k = out[-1], piece
     cycles = repeats * matrix_cycles(m, n, k, spec.matrix, op.multiplied)
-    macs = np.asarray(repeats * m * n * k, dtype=np.float64)
+    macs = as_floats(repeats * m * n * k)
     streamed = k * (-(-n // spec.matrix.cols) * m + -(-m // spec.matrix.rows) * n)
     streamed = streamed * (op.multiplied.bytes / ELEMENT_BYTES)
     # every piece writes its results, all but the first read them to add to
     again = 2.0 - 1.0 / tiling.parts[tiling.k_dim(stage.contraction)]
     if stage.epilogue.residual is not None:
         again = again + 1.0 / tiling.parts[tiling.k_dim(stage.contraction)]
-    touched = np.asarray(repeats * (streamed + again * m * n), dtype=np.float64)
-    return StageCost(np.asarray(cycles, dtype=np.float64), repeats, macs, 0.0, touched)
+    touched = as_floats(repeats * (streamed + again * m * n))
+    return StageCost(as_floats(cycles), repeats, macs, 0.0, touched)
 
 
 def _may_take_patches(tiling: Tiling, stage: Stage) -> bool:

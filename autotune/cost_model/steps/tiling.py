@@ -15,10 +15,26 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.nest import Buffer, Nest
+from autotune.kernels.tape.recorder import recorded_step
 from autotune.operators.axis_map import AxisMap
 from autotune.schedule.table import Ints, ScheduleTable
 
 Floats = npt.NDArray[np.float64]
+
+
+def as_floats(numbers: npt.ArrayLike) -> Floats:
+    """Return the same numbers as float64."""
+    found: Floats = np.multiply(numbers, 1.0)
+    return found
+
+
+def over_kinds(values: Floats) -> Floats:
+    """Sum values of kinds of tiles [c, n], one kind after the other: NumPy adds those of one schedule alone in
+    another order."""
+    found: Floats = (
+        np.cumsum(values, axis=0)[-1] if values.shape[1:] == (1,) else values.sum(axis=0)
+    )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +83,14 @@ class Tiling:
         self.rest = [extent % size for extent, size in zip(self.extent, self.size, strict=True)]
         self.parts = [full + (rest > 0) for full, rest in zip(self.full, self.rest, strict=True)]
         self.ones = np.ones(self.n, dtype=np.int64)
-        self.divided = [bool(parts.max(initial=1) > 1) for parts in self.parts]
+        self.divided = [bool((parts > 1).any()) for parts in self.parts]
         self.rested = [
-            divided and bool(rest.any())
+            divided and bool((rest > 0).any())
             for divided, rest in zip(self.divided, self.rest, strict=True)
         ]
         self.position = self._positions()
         self.depth = (
-            np.max([self.position[d] for d in range(self.rank)], axis=0, initial=-1)
-            if self.rank
-            else -self.ones
+            np.max(np.stack(self.position), axis=0, initial=-1) if self.rank else -self.ones
         )
         self.outer_parts = self._outer_parts()
         self.active_cores = np.minimum(table.cores, self.outer_parts)
@@ -143,7 +157,9 @@ class Tiling:
             either = np.stack([self.size[d], np.maximum(self.rest[d], 1)])
             sizes[d] = either[rest[d][:, 0].astype(np.intp)]
             turns = np.stack([self.full[d], self.rest[d] > 0])
-            count = (count[:, None] * turns).reshape(-1, self.n)  # what came before changes slower
+            count = (count[:, None] * turns).reshape(
+                (-1, self.n)
+            )  # what came before changes slower
         return Tiles(sizes, rest, count)
 
     @cached_property
@@ -156,11 +172,11 @@ class Tiling:
                 k = self.k_dim(buffer.chunk[0])
                 around = self.repeats(frozenset(), self.depth) * self.parts[k]
                 trips = np.where(self.parts[k] > 1, around, trips)
-            whole += trips
+            whole = whole + trips
         for stage in nest.stages:
             if stage.output in nest.stores:
                 dims = frozenset(axis.dim for axis in stage.footprint if axis.dim is not None)
-                whole += self.repeats(frozenset(), self.level(dims))
+                whole = whole + self.repeats(frozenset(), self.level(dims))
         return whole
 
     def tensor_rows(self, row_bytes: int) -> int:
@@ -214,20 +230,28 @@ class Tiling:
         return np.where(tiles.rest[axis.dim], last, whole)
 
     def _inside_full(self, axis: AxisMap, extent: int, size: Ints, full: Ints) -> Floats:
-        """A sum over the few tiles that reach over an edge; the others are whole."""
         span, step = axis.extent(size), axis.start(size)
-        lost = np.zeros(self.n, dtype=np.int64)
-        reach = -axis.offset
-        tile = 0
-        while reach > 0 and bool((step * tile < reach).any()) and tile < int(full.max()):
-            lost += np.clip(reach - step * tile, 0, span) * (tile < full)
-            tile += 1
-        back = 1
-        while back <= int(full.max()):
-            over = (step * (full - back) + axis.offset + span - extent) * (full >= back)
-            if not bool((over > 0).any()):
-                break
-            lost += np.clip(over, 0, span)
-            back += 1
-        inside: Floats = span - lost / full
+        inside: Floats = span - edge_losses(span, step, full, axis.offset, extent) / full
         return inside
+
+
+def edge_losses(span: Ints, step: Ints, full: Ints, offset: int, extent: int) -> Ints:
+    """Elements outside of a tensor's ``extent`` [n] of ``full`` tiles of ``span`` elements, which begin at ``offset``
+    and every ``step``: a sum over the few tiles that reach over an edge."""
+    recorded: Ints | None = recorded_step("edges", (span, step, full, offset, extent))
+    if recorded is not None:
+        return recorded
+    lost = np.zeros(full.shape, dtype=np.int64)
+    reach = -offset
+    tile = 0
+    while reach > 0 and bool((step * tile < reach).any()) and tile < int(full.max()):
+        lost += np.clip(reach - step * tile, 0, span) * (tile < full)
+        tile += 1
+    back = 1
+    while back <= int(full.max()):
+        over = (step * (full - back) + offset + span - extent) * (full >= back)
+        if not bool((over > 0).any()):
+            break
+        lost += np.clip(over, 0, span)
+        back += 1
+    return lost

@@ -123,7 +123,7 @@ class Totals:
         for unit, wanted in ((Unit.LOAD, loaded), (Unit.STORE, self.stored_bytes)):
             setups = self.total(lambda s: s.instructions, unit) * spec.dram.latency_cycles
             least.append((setups + wanted / spec.dram.bytes_per_cycle) / cores)
-        busiest: Floats = np.max(least, axis=0)
+        busiest: Floats = np.max(np.stack(least), axis=0)
         return np.maximum(busiest, 1.0)
 
     def action_energy(self, moved_bytes: Floats) -> Floats:

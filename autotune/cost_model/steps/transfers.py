@@ -172,7 +172,10 @@ def _bursts(axes: list[_Axis], run_bytes: Floats, burst_bytes: int) -> Floats:
         left = left & ~ends
         apart = ends & ((axis.grain_bytes & (grain - 1)) != 0)
         found = np.where(ends, _at_grain(run_bytes, grain, burst_bytes), found)
-        found[apart] = axis.line.bursts(axis.pitch_bytes, grain, apart, burst_bytes)
+        if apart.any():
+            found = np.where(
+                apart, axis.line.bursts(axis.pitch_bytes, grain, apart, burst_bytes), found
+            )
         grain = grain | np.where(axis.inside > 1, axis.pitch_bytes, 0) | axis.grain_bytes
         grain = grain & -grain
     return np.where(left, _at_grain(run_bytes, grain, burst_bytes), found)
@@ -225,7 +228,7 @@ def _miss_rounds(
     others = tiling.transfers / trips - 1.0
     closed = 1.0 - (1.0 - 1.0 / dram.banks) ** (others * np.minimum(rows, dram.banks))
     if tiling.tensor_rows(dram.row_bytes) <= dram.banks:
-        closed = np.zeros_like(closed)  # consecutive rows lie in different banks
+        closed = np.zeros(rows.shape)  # consecutive rows lie in different banks
     fresh = np.minimum(1.0, advance / dram.row_bytes)
     few = np.where(np.isinf(advance), 1.0, 1.0 - (1.0 - fresh) * (1.0 - closed))
     rounds: Floats = np.where(rows > dram.banks, np.ceil(rows / dram.banks), few)

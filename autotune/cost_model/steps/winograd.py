@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from autotune.cost_model.steps.extents import Extent
 from autotune.cost_model.steps.stage_cost import StageCost, matrix_cycles
-from autotune.cost_model.steps.tiling import Tiles, Tiling
+from autotune.cost_model.steps.tiling import Tiles, Tiling, as_floats
 from autotune.fusion.nest import Stage
 from autotune.operators.winograd import FORMS, Form
 from autotune.targets.spec import HardwareSpec
@@ -54,11 +52,11 @@ def products_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec
     m, n, k = of.outputs, of.batch * of.tiles, of.channels
     streamed = k * (-(-n // matrix.cols) * m + -(-m // matrix.rows) * n)
     return StageCost(
-        np.asarray(points * matrix_cycles(m, n, k, matrix), dtype=np.float64),
+        as_floats(points * matrix_cycles(m, n, k, matrix)),
         points,
-        np.asarray(points * m * n * k, dtype=np.float64),
+        as_floats(points * m * n * k),
         0.0,
-        np.asarray(points * (streamed + m * n), dtype=np.float64),
+        as_floats(points * (streamed + m * n)),
     )
 
 
@@ -79,9 +77,9 @@ def _passes(
     vector = spec.vector
     cycles = repeats * (vector.setup_cycles + behind + additions * -(-each // vector.lanes))
     return StageCost(
-        np.asarray(cycles, dtype=np.float64),
+        as_floats(cycles),
         repeats,
         0.0,
-        np.asarray(repeats * each * additions, dtype=np.float64),
-        np.asarray(repeats * each * moved, dtype=np.float64),
+        as_floats(repeats * each * additions),
+        as_floats(repeats * each * moved),
     )

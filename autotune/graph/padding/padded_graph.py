@@ -16,7 +16,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.padding.rules import Context, Need, Neutral, passage
 from autotune.graph.padding.spans import Anchor, Samples, Span, Unfit, is_same
 from autotune.operators.op import Op, OpKind
-from autotune.operators.tensor import Array, TensorType
+from autotune.operators.tensor import Array, DType, TensorType
 
 Spans = Mapping[str, Mapping[int, Span]]
 
@@ -51,7 +51,8 @@ class PaddedGraph:
     """A network for every extent of its open dimension from ``least`` to ``extent``.
 
     Inputs are padded with zeros to the shapes of ``graph``; the true elements lie by ``anchor``, in
-    outputs too. ``inputs`` and ``outputs`` have the axes that grow.
+    outputs too. ``inputs`` and ``outputs`` have the axes that grow; the padding of ``clean`` outputs holds zeros.
+    An input that such an output is to be handed back as has the output's shape: the next run takes it where it is.
     """
 
     graph: Graph
@@ -61,6 +62,7 @@ class PaddedGraph:
     masks: tuple[Mask, ...]
     inputs: Spans
     outputs: Spans
+    clean: frozenset[str] = frozenset()
 
 
 def padded_graph(samples: Samples, anchor: Anchor) -> PaddedGraph:
@@ -95,7 +97,9 @@ class _Rewriting:
             self._zeros[ops[0].output] = found.zeros
             self._ops.append(self._with_neutral(ops[0], found.needs))
         masks = tuple(self._masks.values())
-        graph = self._graph
+        graph, spans = self._graph, self._samples.spans
+        clean = frozenset(x for x in graph.outputs if spans[x].keys() <= self._zeros[x])
+        self._widen_inputs(clean)
         types = self._types | {m.name: TensorType(m.shape(self._extent)) for m in masks}
         inputs = (*graph.inputs, *(mask.name for mask in masks))
         return PaddedGraph(
@@ -104,9 +108,36 @@ class _Rewriting:
             least[0],
             self._anchor,
             masks,
-            {x: self._samples.spans[x] for x in graph.inputs},
-            {x: self._samples.spans[x] for x in graph.outputs},
+            {x: spans[x] for x in graph.inputs},
+            {x: spans[x] for x in graph.outputs},
+            clean,
         )
+
+    def _widen_inputs(self, clean: frozenset[str]) -> None:
+        """Give inputs that appended outputs come back as, such as a decoder's cache, the shape of these outputs. What
+        an output is longer by is padding, and left out first of all."""
+        graph = self._graph
+        if self._anchor is not Anchor.LAST:
+            return
+        cuts, moved = list[Op](), dict[str, str]()
+        for x in graph.inputs:
+            shape, axes = graph.shape(x), tuple(self._spans[x])
+            back = (graph.shape(y) for y in clean if tuple(self._spans[y]) == axes)
+            longer = [n for n in back if len(axes) == 1 and _is_longer(n, shape, *axes)]
+            if not longer or x in graph.outputs or graph.types[x].dtype is not DType.FLOAT32:
+                continue
+            whole, name = min(longer), f"{x}~cut"
+            attrs = {
+                "starts": tuple(n - m for n, m in zip(whole, shape, strict=True)),
+                "steps": (1,) * len(shape),
+                "sizes": shape,
+            }
+            cuts.append(Op.make(name, OpKind.SLICE, (x,), name, attrs))
+            self._types[name] = self._types[x]
+            self._types[x] = replace(self._types[x], shape=whole)
+            moved[x] = name
+        ops = (replace(op, inputs=tuple(moved.get(x, x) for x in op.inputs)) for op in self._ops)
+        self._ops = [*cuts, *ops]
 
     def _check_constant(self, name: str) -> None:
         """Refuse a constant whose values depend on the extent, but for where it ends."""
@@ -156,3 +187,9 @@ class _Rewriting:
             name = f"~{neutral}.{span.per}.{span.more}.{trailing}"
             self._masks[key] = Mask(name, span, trailing, neutral)
         return self._masks[key]
+
+
+def _is_longer(one: tuple[int, ...], other: tuple[int, ...], axis: int) -> bool:
+    """Return True for a shape that is another one but for a larger extent of an axis."""
+    rest = one[:axis] + one[axis + 1 :], other[:axis] + other[axis + 1 :]
+    return len(one) == len(other) and rest[0] == rest[1] and one[axis] > other[axis]

@@ -28,7 +28,7 @@ from autotune.graph.serialization import graph_of, plain_graph
 from autotune.operators.tensor import Array
 from autotune.runtime.caches.network_cache import file_sources_version
 
-SCHEMA = 1
+SCHEMA = 2
 DECIDING = ("runtime/session/buckets.py", "runtime/session/open_dims.py", "runtime/caches")
 """Sources that decide a padded network, besides those that read a file."""
 MOST_BYTES = 16 << 20
@@ -150,6 +150,7 @@ def _plain(padded: PaddedGraph) -> dict[str, Any]:
         "masks": [[m.name, astuple(m.span), m.trailing, m.neutral.value] for m in padded.masks],
         "inputs": _plain_spans(padded.inputs),
         "outputs": _plain_spans(padded.outputs),
+        "clean": sorted(padded.clean),
     }
 
 
@@ -166,6 +167,7 @@ def _padded_of(plain: Mapping[str, Any], constants: Mapping[str, Array]) -> Padd
         ),
         _spans_of(plain["inputs"]),
         _spans_of(plain["outputs"]),
+        frozenset(plain["clean"]),
     )
 
 

@@ -14,9 +14,9 @@ from autotune.graph.graph import Graph
 from autotune.graph.index_limits import IndexLimit, index_limits
 from autotune.graph.intervals import (
     Excess,
-    constant_intervals,
     first_excess,
     has_integers,
+    integer_constant_intervals,
     interval_of,
     licence,
 )
@@ -60,8 +60,8 @@ class IoAdapter:
 
     @cached_property
     def _constants(self) -> Mapping[str, Interval]:
-        """Intervals of constants, computed once: weights are most of the data of a proof."""
-        return constant_intervals(self._graph) if has_integers(self._graph) else {}
+        """Intervals of constants that decide integers, computed once."""
+        return integer_constant_intervals(self._graph) if has_integers(self._graph) else {}
 
     @cached_property
     def _sums(self) -> Mapping[str, ProductSums]:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from autotune.errors import AutotuneError
-from autotune.runtime.in_place.tournament import Tournament
 from autotune.runtime.in_place.whole_runs import Surroundings, Timed
+from autotune.runtime.variants.tournament import Tournament
 from autotune.runtime.variants.variants import Change, Groups, Names, Place, Variant, names_of
 from autotune.tuner.choice import Choice
 

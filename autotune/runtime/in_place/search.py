@@ -7,20 +7,22 @@ fresh runs to be believed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
-from autotune.runtime.in_place.budget import Budget
+from autotune.runtime.in_place.budget import NO_LIMITS, Budget, Limits
 from autotune.runtime.in_place.confirmation import confirm
 from autotune.runtime.in_place.factorial import Effect
+from autotune.runtime.in_place.kept_times import KeptTimes, Observed
 from autotune.runtime.in_place.screening import RUNS, Screening
-from autotune.runtime.in_place.tournament import Tournament
 from autotune.runtime.in_place.whole_runs import Surroundings, Timed
 from autotune.runtime.variants.fusions import Scheduled, cuts, merges
 from autotune.runtime.variants.schedules import Propose
+from autotune.runtime.variants.tournament import LEAST_NOISE, Tournament
 from autotune.runtime.variants.variants import Change, Groups, Place, Variant, names_of, rescheduled
 from autotune.schedule.schedule import Schedule
 from autotune.tuner.choice import Choice
@@ -91,7 +93,8 @@ class _Chosen:
 class InPlaceSearch:
     """Improves a plan of one graph in place, within a budget of time.
 
-    ``scheduled`` gives heuristic schedules, ``alone`` those on one core.
+    ``scheduled`` gives heuristic schedules, ``alone`` those on one core. ``kept`` are times of earlier searches;
+    ``keep`` takes those of this one, generation by generation, also of one that an interrupt ends.
 
     ``plan`` is the best plan so far, at any time; ``tried`` counts variants that ran, ``generations`` are the chosen
     ones with their fresh runs.
@@ -106,6 +109,9 @@ class InPlaceSearch:
     budget: Budget
     rng: np.random.Generator
     progress: Progress
+    kept: KeptTimes = field(default_factory=KeptTimes)
+    keep: Callable[[Sequence[Observed]], None] = lambda observed: None
+    limits: Limits = NO_LIMITS
     tried: int = 0
     generations: list[tuple[Confirmed, ...]] = field(default_factory=list)
     _seen: set[tuple[str, Variant]] = field(default_factory=set)
@@ -115,7 +121,8 @@ class InPlaceSearch:
         groups = Groups(self.graph)
         self.runs.is_right(self.plan)
         idle = 0
-        while idle < 2 and len(self.generations) < GENERATIONS and not self.budget.is_over(ENOUGH):
+        most = min(GENERATIONS, self.limits.plans)
+        while idle < 2 and len(self.generations) < most and not self.budget.is_over(ENOUGH):
             confirmed = self._generation(groups)
             idle = 0 if any(one.is_adopted for one in confirmed) else idle + 1
             self.generations.append(confirmed)
@@ -123,16 +130,34 @@ class InPlaceSearch:
 
     def _generation(self, groups: Groups) -> tuple[Confirmed, ...]:
         timed = self.runs.run(self.plan, RUNS)
-        places = self._places(groups, timed)
+        self.keep([_in_use(choice, timed) for choice in self.plan if choice.schedule is not None])
+        places = self.limits.first(self._places(groups, timed), self.tried)
         screening = Screening(self.runs, groups, self.plan, places, self.rng)
         begun = self.budget.fraction
         left = 1.0 - begun
         screening.build(self._until(begun + BUILT * left))
         self.tried += sum(len(tournament.alive) for _, tournament in screening.fields)
         time_left = (begun + SCREENED * left - self.budget.fraction) * self.budget.seconds
-        screening.measure(self._until(begun + SCREENED * left), time_left)
+        try:
+            screening.measure(self._until(begun + SCREENED * left), time_left)
+        finally:
+            self.keep(self._observed(groups, screening, timed))
         over = self._until(begun + CONFIRMED * left)
         return self._confirmed(groups, self._promising(screening, timed), over)
+
+    def _observed(self, groups: Groups, screening: Screening, timed: Timed) -> list[Observed]:
+        """Return the times of variants that are one group each, by their ratios so far."""
+        out = []
+        for place, tournament in screening.fields:
+            steps = (names_of(self.plan[i]) for i in place.sites[0])
+            base = sum(timed.least.get(one, 0.0) for one in steps)
+            for variant, entry in tournament.entries.items():
+                ((where, schedule), *others) = variant.parts
+                if entry.ratios and schedule is not None and not others:
+                    group = groups.of(tuple(place.names[0][i] for i in where))
+                    seconds = base * math.exp(tournament.estimate(variant))
+                    out.append(Observed(group, schedule, seconds, tournament.error(variant)))
+        return out
 
     def _until(self, fraction: float) -> Callable[[], bool]:
         """Return a question: is so large a share of the time over? Whoever asks tells the progress."""
@@ -161,15 +186,27 @@ class InPlaceSearch:
             names = tuple(names_of(self.plan[i]) for i in at)
             variants = self._variants(groups, self.plan[at[0]], count)
             places.append(Place(sites, names, variants))
-        pairs = merges(groups, self.plan, self.scheduled, MERGES, seconds)
+        pairs = merges(groups, self.plan, self._best_scheduled, MERGES, seconds)
         return [place for place in map(self._unseen, (*places, *pairs)) if place.variants]
 
     def _variants(self, groups: Groups, choice: Choice, count: int) -> tuple[Variant, ...]:
-        schedules = [*self._lone(choice), *self.propose(choice, count)]
-        return (
-            *cuts(groups, choice, self.scheduled),
-            *(rescheduled(choice.group, schedule) for schedule in schedules),
+        """Return what took less time in earlier searches, cuts, and other schedules unless they took more."""
+        current = choice.schedule
+        assert current is not None
+        proposed = (
+            one
+            for one in self.propose(choice, count)
+            if not self.kept.is_slower(choice.group, one, current)
         )
+        first = self.kept.faster(choice.group, current)[:count]
+        schedules = dict.fromkeys((*first, *self._lone(choice), *proposed))
+        others = [rescheduled(choice.group, schedule) for schedule in schedules]
+        known = len(first)
+        return (*others[:known], *cuts(groups, choice, self._best_scheduled), *others[known:])
+
+    def _best_scheduled(self, group: Group) -> Schedule | None:
+        """Return the fastest schedule of earlier searches, else the heuristic one."""
+        return self.kept.best(group) or self.scheduled(group)
 
     def _lone(self, choice: Choice) -> list[Schedule]:
         """Return the schedule on one core of a group that several share."""
@@ -238,6 +275,11 @@ class InPlaceSearch:
         changes = [change for one in confirmed if one.is_adopted for change in one.changes]
         self.plan = groups.changed(self.plan, changes)
         return confirmed
+
+
+def _in_use(choice: Choice, timed: Timed) -> Observed:
+    assert choice.schedule is not None
+    return Observed(choice.group, choice.schedule, timed.least[names_of(choice)], LEAST_NOISE)
 
 
 def _apart(changes: list[Change]) -> tuple[Change, ...]:

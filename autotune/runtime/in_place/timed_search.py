@@ -11,35 +11,34 @@ import numpy as np
 
 from autotune.cost_model.model import CostModel
 from autotune.errors import StoreError
-from autotune.fusion.greedy import greedy, unfused
 from autotune.fusion.group import Group
-from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import accuracy_of
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.measure.measurement import Measured
 from autotune.operators.interval import Interval
 from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits
-from autotune.runtime.in_place.budget import Budget
+from autotune.runtime.estimated_plans import EstimatedPlans
+from autotune.runtime.in_place.budget import NO_LIMITS as UNLIMITED
+from autotune.runtime.in_place.budget import Budget, Limits
+from autotune.runtime.in_place.kept_times import KeptTimes, TimeKeeper
 from autotune.runtime.in_place.search import Confirmed, InPlaceSearch
 from autotune.runtime.in_place.whole_runs import WholeRuns
+from autotune.runtime.network_roofline import network_roofline
 from autotune.runtime.session.opening import open_model
-from autotune.runtime.session.plan_contest import draw_inputs, keep_faster_plan
+from autotune.runtime.session.plan_contest import draw_inputs, keep_faster_plan, with_heuristic_plan
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
 from autotune.runtime.variants.schedules import Estimate, estimate_of, propose_schedules
-from autotune.runtime.variants.variants import Groups, Names, names_of
+from autotune.runtime.variants.variants import Names
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
-from autotune.schedule.table import ScheduleTable
 from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Execution, Target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import heuristic_choices
-from autotune.tuner.legality import legal_nests
 from autotune.tuner.options import SearchOptions
-from autotune.tuner.plan import GraphPlan
 from autotune.tuner.problem import Trial
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import to_record
@@ -59,12 +58,14 @@ COMPARED = 5
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """Time of a search over several graphs: ``seconds`` from ``start_seconds`` on by ``time.monotonic`` (None: by each
-    graph's own time), shared by the ``graphs`` that are left. Plans are built within ``build``."""
+    graph's own time), shared by the ``graphs`` that are left. Plans are built within ``build``; each graph has the
+    ``limits`` of its own."""
 
     start_seconds: float
     seconds: float | None
     graphs: int = 1
     build: BuildLimits = NO_LIMITS
+    limits: Limits = UNLIMITED
 
     def budget(self, run_seconds: float, now_seconds: float) -> Budget:
         """Return the time of the next graph, whose run takes ``run_seconds``, without that of its contest."""
@@ -143,6 +144,7 @@ class _TimedSearch:
         run_seconds = sum(runs.run(heuristic, 2).least.values())
         self.progress("prepare", 1, 1)
         estimate = estimate_of(self.model, spec)
+        keeper = TimeKeeper(self.store, self.target, self.graph.name)
         search = InPlaceSearch(
             self.graph,
             runs,
@@ -153,14 +155,26 @@ class _TimedSearch:
             self.allowance.budget(run_seconds, time.monotonic()),
             rng,
             self.progress,
+            KeptTimes.read(self.store, self.target, self.graph.name),
+            keeper,
+            self.allowance.limits,
         )
         is_interrupted = False
         try:
             search.run()
         except KeyboardInterrupt:
             is_interrupted = True
-        found = self._compared(runs, estimate, heuristic, search)
-        settled = keep_faster_plan(
+        plans = EstimatedPlans(self.graph, spec, estimate)
+        found = self._compared(runs, plans, heuristic, search)
+        found = replace(found, records=(*keeper.records, *found.records))
+        try:
+            return self._settled(found), is_interrupted
+        except KeyboardInterrupt:
+            return with_heuristic_plan(found), True
+
+    def _settled(self, found: GraphSearch) -> GraphSearch:
+        """Return the result with the plan that wins the contest."""
+        return keep_faster_plan(
             found,
             self.graph,
             self.target,
@@ -169,7 +183,6 @@ class _TimedSearch:
             self.progress,
             self.allowance.build,
         )
-        return settled, is_interrupted
 
     def _propose(
         self, estimate: Estimate, rng: np.random.Generator, choice: Choice, count: int
@@ -181,7 +194,7 @@ class _TimedSearch:
     def _compared(
         self,
         runs: WholeRuns,
-        estimate: Estimate,
+        plans: EstimatedPlans,
         heuristic: Sequence[Choice],
         search: InPlaceSearch,
     ) -> GraphSearch:
@@ -192,60 +205,19 @@ class _TimedSearch:
         for _ in range(COMPARED):
             times["heuristic"].append(runs.run(heuristic, 1).least)
             times["found"].append(runs.run(search.plan, 1).least)
-        describe = partial(self._result, estimate)
-        alone, rule = self._partitions()
-        result, compared = (
-            describe(search.plan, times["found"]),
-            describe(heuristic, times["heuristic"]),
-        )
+        result = plans.result(search.plan, times["found"])
+        compared = plans.result(heuristic, times["heuristic"])
         return GraphSearch(
-            plan=GraphPlan(
-                self.graph.name,
-                self.graph.fingerprint,
-                tuple(group.planned() for group in result.groups),
-            ),
-            unfused=describe(alone, ()),
-            greedy=describe(rule, ()),
+            plan=plans.plan(result),
+            unfused=plans.unfused,
+            greedy=plans.greedy,
             found=result,
             records=self._records((result, compared)),
             trials=_trials(search.generations, compared.measured_cycles or 0, self.target.spec),
             model=self.model,
             accuracy=accuracy_of(self.graph),
             heuristic=compared,
-        )
-
-    def _partitions(self) -> tuple[tuple[Choice, ...], tuple[Choice, ...]]:
-        """Return the unfused and the greedy plan with heuristic schedules: the result compares with them."""
-        scheduled, groups = HeuristicSchedules(self.target.spec), Groups(self.graph)
-
-        def fits(names: Names) -> bool:
-            return scheduled(groups.of(names)) is not None
-
-        def choices(partition: Partition) -> tuple[Choice, ...]:
-            made = (groups.of(names) for names in partition.groups)
-            return tuple(Choice(g, None if g.is_view else scheduled(g)) for g in made)
-
-        return choices(unfused(self.graph)), choices(greedy(self.graph, fits))
-
-    def _result(
-        self, estimate: Estimate, plan: Sequence[Choice], times: Sequence[Mapping[Names, float]]
-    ) -> PlanResult:
-        return PlanResult(tuple(self._group(estimate, choice, times) for choice in plan))
-
-    def _group(
-        self, estimate: Estimate, choice: Choice, times: Sequence[Mapping[Names, float]]
-    ) -> GroupResult:
-        if choice.schedule is None:
-            return GroupResult.view(choice.group)
-        spec = self.target.spec
-        nests = legal_nests(choice.group, spec) or ()
-        pairs = zip(nests, choice.schedule.nests, strict=True)
-        cycles = sum(float(estimate(nest, ScheduleTable.of(nest, [s]))[0]) for nest, s in pairs)
-        names = names_of(choice)
-        seconds = float(np.median([one[names] for one in times])) if times else None
-        measured = None if seconds is None else max(1, round(seconds * spec.clock_hz))
-        return GroupResult(
-            choice.group, choice.schedule, cycles, cycles, cycles, 0.0, 0.0, measured, None, None
+            bound=network_roofline(self.graph, self.target.spec),
         )
 
     def _records(self, plans: Sequence[PlanResult]) -> tuple[Record, ...]:

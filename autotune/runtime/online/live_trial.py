@@ -1,187 +1,97 @@
-"""A live trial: a proposed version serves a small share of real requests, each paired with a neighbour on the current one.
+"""A live trial: a proposed version serves a small share of real requests, each burst beside runs of the current version.
 
-Nothing runs twice, and nothing runs beside the requests: a trial costs what the proposed version is slower by, on its
-share. All changes of a version are judged at once, each by the steps that it touches.
+Nothing runs twice, and nothing runs beside the requests. All changes of a version are judged at once, each by the steps that
+it touches.
 """
 
 from __future__ import annotations
 
-import math
-import threading
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from autotune.runtime.execution.program_table import GroupStep
+from autotune.runtime.online.bursts import Bursts, BurstShape
+from autotune.runtime.online.compared_runs import ComparedRuns, Comparison, Scope
 from autotune.runtime.online.paired_test import PairedTest, Verdict
-from autotune.tuner.contest import RISK
+from autotune.runtime.online.trial_budget import TrialBudget
+from autotune.tuner.contest import LOOKS, RISK
 
-SHARE = 8
-"""Of at least so many requests one runs by the proposed version."""
-SPREAD = 4
-"""Requests by which that number varies, so that no caller's rhythm coincides with the trial's."""
-WARM_UP = 2
-"""First runs of the proposed version, which bring its code and weights into memory, and count nothing."""
-MOST_SERVED = 1024
-"""Requests that the proposed version serves at most: where callers never let one run alone, its first step shows nothing."""
-BACKLOG = 4096
-"""Runs that wait to be paired; the oldest go first."""
+MOST_BURSTS = 2 * LOOKS[-1]
+"""Bursts of a trial at most: where callers never let one run alone, its first step shows nothing."""
+
+PATIENCE = LOOKS[1]
+"""Bursts after which a gain waits for no other change."""
 
 C = TypeVar("C")
-
-
-@dataclass(frozen=True, slots=True)
-class TriedRun:
-    """One request in a trial: nanoseconds of each step, the version, and whether no other request ran beside it.
-
-    Requests of several threads take turns at one pool, and the first step's time holds the wait.
-    """
-
-    nanoseconds: npt.NDArray[np.int64]
-    is_proposed: bool
-    is_alone: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Places of the steps that a change touches: in the current version, and in the proposed one."""
-
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-
-    @property
-    def holds_first(self) -> bool:
-        """True if the first step belongs to it."""
-        return 0 in self.before or 0 in self.after
-
-
-def scope_of(
-    names: frozenset[str], before: Sequence[GroupStep], after: Sequence[GroupStep]
-) -> Scope:
-    """Return the steps that compute the named operators, and the one behind each where both versions share it.
-
-    A step finds other data in the caches behind a changed one.
-    """
-    same = {step.key + step.operators for step in before} & {
-        step.key + step.operators for step in after
-    }
-
-    def touched(steps: Sequence[GroupStep]) -> tuple[int, ...]:
-        own = {i for i, step in enumerate(steps) if not names.isdisjoint(step.operators)}
-        behind = {i + 1 for i in own if i + 1 < len(steps) and i + 1 not in own}
-        return tuple(sorted(own | {i for i in behind if _mark(steps[i]) in same}))
-
-    return Scope(touched(before), touched(after))
-
-
-def _mark(step: GroupStep) -> tuple[str, ...]:
-    return step.key + step.operators
 
 
 class LiveTrial(Generic[C]):
     """Tests changes of a proposed version beside the current one, by requests as they come.
 
-    ``takes`` and ``note`` are for requests, of any threads; ``evaluate`` is for one other thread.
+    ``take`` and ``note`` are for requests, of any threads; ``evaluate`` is for one other thread.
     """
 
-    def __init__(self, scopes: Sequence[tuple[C, Scope]], rng: np.random.Generator) -> None:
-        self._rng = rng
-        self._local = threading.local()
-        self._countdown = SHARE
-        self._open = True
-        self._runs: deque[TriedRun] = deque(maxlen=BACKLOG)
-        self._last: TriedRun | None = None
-        self._waiting: tuple[TriedRun, TriedRun] | None = None
-        self._cold = WARM_UP
-        self._pairs = 0
+    def __init__(
+        self,
+        scopes: Sequence[tuple[C, Scope]],
+        shape: BurstShape,
+        rng: np.random.Generator,
+        budget: TrialBudget,
+    ) -> None:
+        self._bursts = Bursts(shape, rng, budget)
+        self._runs = ComparedRuns(shape, budget)
         risk = RISK / max(1, len(scopes))  # of all changes together
         self.tests = [(change, scope, PairedTest(risk)) for change, scope in scopes]
         self.whole = PairedTest()
-        self._proposed: list[npt.NDArray[np.int64]] = []
-        self.served = 0
-        """Requests that the proposed version has served."""
+        self._medians: list[npt.NDArray[np.int64]] = []
+        self.bursts = 0
+        """Bursts of the proposed version so far."""
 
-    def takes(self) -> bool:
-        """Return True if the caller's next request is to run by the proposed version."""
-        self._countdown -= 1  # a lost count between threads delays the next one
-        if self._countdown > 0 or not self._open:
-            self._local.was_proposed = False
-            return False
-        if getattr(self._local, "was_proposed", False):  # never two in a row for one caller
-            self._local.was_proposed = False
-            return False
-        self._countdown = SHARE + self._drawn()
-        self._local.was_proposed = True
-        return True
+    @property
+    def window(self) -> tuple[int, int]:
+        """First request that the trial looks at next, and the one behind the last."""
+        return self._bursts.window
 
-    def _drawn(self) -> int:
-        return int(self._rng.integers(SPREAD))
+    def take(self, request: int) -> tuple[int, int] | None:
+        """Return the burst and the number of the version that a request runs by; None for the current one."""
+        burst = self._bursts.take(request)
+        return None if burst is None else (burst, 0)
 
-    def note(self, nanoseconds: npt.NDArray[np.int64], is_proposed: bool, is_alone: bool) -> None:
-        """Take in one finished request."""
-        self._runs.append(TriedRun(nanoseconds, is_proposed, is_alone))
-
-    def stop(self) -> None:
-        """Take no further requests."""
-        self._open = False
+    def note(self, nanoseconds: npt.NDArray[np.int64], burst: int | None, is_alone: bool) -> None:
+        """Take in one finished request, with its burst (None: by the current version)."""
+        self._runs.note(nanoseconds, burst, is_alone)
 
     def evaluate(self) -> bool:
-        """Pair the runs that came in; return True once all changes are decided or the version is clearly worse.
+        """Compare the bursts that came in; return True once all changes are decided or the version is clearly worse.
 
-        Also once it has served ``MOST_SERVED`` requests.
+        Also after ``MOST_BURSTS``, and after ``PATIENCE`` once a change is better: the others may be tried beside it.
         """
-        while self._runs:
-            self._take_in(self._runs.popleft())
-        is_decided = all(test.verdict is not Verdict.OPEN for _, _, test in self.tests)
-        if is_decided or self.whole.verdict is Verdict.WORSE or self.served >= MOST_SERVED:
-            self.stop()
-        return not self._open
+        for one in self._runs.comparisons():
+            self._take_in(one)
+        verdicts = [test.verdict for _, _, test in self.tests]
+        is_decided = Verdict.OPEN not in verdicts
+        is_decided |= Verdict.BETTER in verdicts and self.bursts >= PATIENCE
+        if is_decided or self.whole.verdict is Verdict.WORSE or self.bursts >= MOST_BURSTS:
+            self._bursts.is_open = False
+        return not self._bursts.is_open
 
     def proposed_medians(self) -> npt.NDArray[np.int64] | None:
         """Return the median nanoseconds of the proposed version's steps; None before it has run warm."""
-        if not self._proposed:
+        if not self._medians:
             return None
-        medians: npt.NDArray[np.int64] = np.median(np.stack(self._proposed), axis=0).astype(
-            np.int64
-        )
+        medians: npt.NDArray[np.int64] = np.median(np.stack(self._medians), axis=0).astype(np.int64)
         return medians
 
-    def _take_in(self, run: TriedRun) -> None:
-        if run.is_proposed:
-            self.served += 1
-            self._cold -= 1
-            if self._last is not None and self._cold < 0:
-                self._waiting = self._last, run
-                self._proposed.append(run.nanoseconds)
-            return
-        if self._waiting is not None:
-            before, proposed = self._waiting
-            self._pairs += 1
-            self._pair(before if self._pairs % 2 else run, proposed)
-            self._waiting = None
-        self._last = run
-
-    def _pair(self, current: TriedRun, proposed: TriedRun) -> None:
-        alone = current.is_alone and proposed.is_alone
+    def _take_in(self, one: Comparison) -> None:
+        self.bursts += 1
+        rows = np.stack([run.nanoseconds for run in one.proposed])
+        self._medians.append(np.median(rows, axis=0).astype(np.int64))
         for _, scope, test in self.tests:
-            if alone or not scope.holds_first:
-                test.add(_log_ratio(scope, current, proposed))
-        first = 0 if alone else 1
-        whole = Scope(
-            tuple(range(first, len(current.nanoseconds))),
-            tuple(range(first, len(proposed.nanoseconds))),
-        )
-        if whole.before and whole.after:
-            self.whole.add(_log_ratio(whole, current, proposed))
-
-
-def _log_ratio(scope: Scope, current: TriedRun, proposed: TriedRun) -> float:
-    return math.log(_sum(proposed, scope.after)) - math.log(_sum(current, scope.before))
-
-
-def _sum(run: TriedRun, places: Sequence[int]) -> float:
-    return max(1.0, float(run.nanoseconds[list(places)].sum()))
+            ratio = one.log_ratio(scope)
+            if ratio is not None:
+                test.add(ratio)
+        whole = one.whole()
+        if whole is not None:
+            self.whole.add(whole)

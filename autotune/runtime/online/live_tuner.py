@@ -1,7 +1,7 @@
 """Tuning a session on live requests: propose edits, try them on a share of the requests, swap in what is better.
 
-For targets that run whole networks on this machine. The way of an edit: profile → proposer (another process) → version,
-linked here → live trial → swap or refusal, and later perhaps the split.
+For targets that run whole networks on this machine. The way of an edit: profile → proposer (another process) → versions,
+linked here → live screening → live trial → swap or refusal, and later perhaps the split.
 """
 
 from __future__ import annotations
@@ -9,66 +9,44 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.native_table import Draft, WholeNetworks
-from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.short_turns import SHORT_TURNS
-from autotune.runtime.online.live_trial import LiveTrial, Scope, scope_of
+from autotune.runtime.online.bursts import BurstShape
+from autotune.runtime.online.live_screening import LiveScreening
+from autotune.runtime.online.live_trial import LiveTrial
 from autotune.runtime.online.merging import frequencies
-from autotune.runtime.online.paired_test import PairedTest, Verdict
-from autotune.runtime.online.proposer import Occasion, Proposer, Version
-from autotune.runtime.online.serving import Seconds, Serving, median_seconds
+from autotune.runtime.online.open_trial import (
+    LinkedVersion,
+    OpenScreening,
+    OpenTrial,
+    bytes_of,
+    figures_of,
+    said,
+    scopes_of,
+)
+from autotune.runtime.online.paired_test import Verdict
+from autotune.runtime.online.proposer import Occasion, Proposer, Version, apart
+from autotune.runtime.online.serving import Seconds, Serving
 from autotune.runtime.online.splitting import Ledger, Settled, SplitReason, settle
+from autotune.runtime.online.trial_budget import TrialBudget
 from autotune.runtime.profile.group_profile import PairProfile
 from autotune.runtime.variants.edits import Edit, Grouping, groupings_of
-from autotune.targets.native.linking.linking import Linkable, packed_bytes
+from autotune.targets.native.linking.linking import Linkable
 
 EVENTS_KEPT = 1024
 """Newest events that are kept."""
 REST = 4
 """Trials in a row without a gain, after which tuning rests; after the rest, one is tried if times have changed."""
-REST_RUNS = 2048
-"""Requests of the first rest; twice as many after each further trial without a gain."""
+REST_RUNS, REST_SECONDS = 2048, 8.0
+"""Requests of the first rest, and the least time that they take; twice as many after each further trial without a gain."""
 MOST_RESTS = 8
 LEAST_GAIN = 0.002
 """Share of a run that a swap must save."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Linked:
-    """A version ready to run, with the programs that it is made of."""
-
-    table: ProgramTable
-    programs: tuple[Linkable, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenTrial:
-    """A trial under way; ``seconds`` are the published version's. ``undone`` is the adopted edit that it would undo."""
-
-    trial: LiveTrial[Edit]
-    current: ProgramTable
-    proposed: _Linked
-    seconds: Seconds
-    undone: Settled | None
-
-    def gains(self) -> dict[str, float]:
-        """Return the seconds that each edit saves, by the median pair of its steps."""
-        steps = [self.seconds[step.operators] for step in self.current.group_steps]
-        return {
-            edit.key: test.gain * sum(steps[i] for i in scope.before)
-            for edit, scope, test in self.trial.tests
-        }
-
-    def proposed_seconds(self) -> Seconds:
-        """Return what the groups of the proposed version take."""
-        medians = self.trial.proposed_medians()
-        steps = self.proposed.table.group_steps
-        return self.seconds if medians is None else median_seconds(steps, medians[None])
 
 
 class LiveTuner:
@@ -94,7 +72,9 @@ class LiveTuner:
         self._rng = np.random.default_rng(seed)
         self._ledger = Ledger()
         self._fresh: tuple[Settled, ...] = ()
-        self._open: _OpenTrial | None = None
+        self._open: OpenTrial | OpenScreening | None = None
+        self._promising: tuple[Edit, ...] = ()
+        self.budget = TrialBudget()
         self._workshop = target.workshop()
         self._programs: tuple[Linkable, ...] | None = None
         self._fruitless = 0
@@ -125,15 +105,23 @@ class LiveTuner:
         if opened is None:
             seconds = self._serving.seconds()
             return seconds is not None and self._look(seconds)
+        self._earn(opened.seconds)
         is_stale = opened.current.plan_version != self._published.current.plan_version
         if not is_stale and not opened.trial.evaluate():
             return False
         self.drop_trial()
         if not is_stale:
-            self._settle(opened)
+            if isinstance(opened, OpenScreening):
+                self._choose(opened)
+            else:
+                self._settle(opened)
             if self._programs is not None:
                 self._workshop.linker.keep(self._programs)
         return True
+
+    def _earn(self, seconds: Seconds) -> None:
+        """Let the budget earn by the requests since the last time."""
+        self.budget.serve(self._serving.runs, sum(seconds.values()))
 
     def drop_trial(self) -> None:
         """End the trial under way, if there is one, without a decision."""
@@ -142,6 +130,7 @@ class LiveTuner:
 
     def _look(self, seconds: Seconds) -> bool:
         """Look at what was adopted, then for something to try."""
+        self._earn(seconds)
         for one in self._fresh:
             shift = one.shift(seconds)
             if shift is not None and shift < 1.0:  # it delivers what was promised, or more
@@ -166,7 +155,8 @@ class LiveTuner:
             return
         self._fruitless += 1
         if self._fruitless >= REST:
-            self._rests_until = self._serving.runs + (REST_RUNS << min(self._rests, MOST_RESTS))
+            least = max(REST_RUNS, round(REST_SECONDS / max(1e-9, self.budget.run_seconds)))
+            self._rests_until = self._serving.runs + (least << min(self._rests, MOST_RESTS))
             self._rests += 1
 
     # proposing
@@ -176,34 +166,45 @@ class LiveTuner:
         if self._programs is None:
             self._relink(plan)
             return False
-        version = self._version(plan, seconds, None)
-        if version is None:
+        chosen = apart(plan, self._promising)
+        self._promising = tuple(edit for edit in self._promising if chosen and edit not in chosen)
+        versions = self._versions(plan, seconds, chosen or None)
+        if not versions and not chosen:
+            if self._fruitless == REST - 1:  # again: to ask takes a process
+                self._count_trial(False)
             self._fruitless = REST
-        elif version.edits:
-            self._begin(version, seconds, None)
+        elif len(versions) > 1:
+            self._screen(versions, seconds)
+        elif versions and versions[0].edits:
+            self._begin(versions[0], seconds, None)
         else:
             self._fruitless += 1
         return True
 
-    def _version(
+    def _versions(
         self, plan: tuple[Grouping, ...], seconds: Seconds, wishes: tuple[Edit, ...] | None
-    ) -> Version | None:
-        """Have a version made and checked; settle what cannot be built or is wrong."""
+    ) -> tuple[Version, ...]:
+        """Have versions made and checked; settle what cannot be built or is wrong."""
         samples = self._serving.samples.recorded()
         pairs = frequencies(self._pairs())
         occasion = Occasion(plan, seconds, pairs, self._ledger.keys, samples, wishes)
-        version = self._proposer.propose(occasion)
-        for edit in () if version is None else version.refused:
+        versions = self._proposer.propose(occasion)
+        for edit in (edit for version in versions for edit in version.refused):
             self._refuse(edit, seconds, 0.0)
             text = f"{edit.text}: cannot be built, or computes other numbers"
             self.tell(EventKind.REFUSED, text)
+        return versions
+
+    def _version(
+        self, plan: tuple[Grouping, ...], seconds: Seconds, wishes: tuple[Edit, ...]
+    ) -> Version:
+        """Have the version with these edits made."""
+        (version,) = self._versions(plan, seconds, wishes)
         return version
 
     def _relink(self, plan: tuple[Grouping, ...]) -> None:
         """Link the published plan again, so that versions share its weights, memory and programs."""
-        version = self._version(plan, {}, ())
-        assert version is not None, "no edit is asked for"
-        linked = self._linked(version.draft)
+        linked = self._linked(self._version(plan, {}, ()).draft)
         table = linked.table
         self._published.update(
             lambda now: replace(now, executable=table.executable, altered=table.altered)
@@ -211,19 +212,30 @@ class LiveTuner:
         self._programs = linked.programs
         self._serving.renew()
 
-    def _linked(self, draft: Draft) -> _Linked:
+    def _linked(self, draft: Draft) -> LinkedVersion:
         with SHORT_TURNS:
             graph = self._published.current.graph
-            return _Linked(draft.table(graph, self._target, self._workshop), draft.programs)
+            return LinkedVersion(draft.table(graph, self._target, self._workshop), draft.programs)
+
+    def _screen(self, versions: Sequence[Version], seconds: Seconds) -> None:
+        """Begin a screening of several versions."""
+        current = self._published.current
+        tables = [self._linked(version.draft).table for version in versions]
+        scopes = [
+            scopes_of(version.edits, current, table)
+            for version, table in zip(versions, tables, strict=True)
+        ]
+        count = sum(map(len, scopes))
+        text = f"{count} edits in {len(versions)} versions are screened"
+        self.tell(EventKind.PROPOSED, text, edits=float(count), run_seconds=sum(seconds.values()))
+        shape = BurstShape.of(sum(seconds.values()))
+        trial = LiveScreening(scopes, shape, self._rng, self.budget)
+        self._open = OpenScreening(trial, current, seconds)
+        self._serving.begin_trial(trial, tables)
 
     def _begin(self, version: Version, seconds: Seconds, undone: Settled | None) -> None:
         current, proposed = self._published.current, self._linked(version.draft)
-        before, after = current.group_steps, proposed.table.group_steps
-        everything = Scope(tuple(range(len(before))), tuple(range(len(after))))
-        scopes = [
-            (edit, everything if edit.is_everywhere else scope_of(edit.names, before, after))
-            for edit in version.edits
-        ]
+        scopes = scopes_of(version.edits, current, proposed.table)
         self.tell(
             EventKind.PROPOSED,
             f"on trial: {'; '.join(edit.text for edit in version.edits)}",
@@ -231,17 +243,32 @@ class LiveTuner:
             expected_gain_seconds=sum(edit.gain_seconds for edit in version.edits),
             run_seconds=sum(seconds.values()),
         )
-        trial = LiveTrial(scopes, self._rng)
-        self._open = _OpenTrial(trial, current, proposed, seconds, undone)
-        self._serving.begin_trial(trial, proposed.table)
+        shape = BurstShape.of(sum(seconds.values()))
+        trial = LiveTrial(scopes, shape, self._rng, self.budget)
+        self._open = OpenTrial(trial, current, proposed, seconds, undone)
+        self._serving.begin_trial(trial, [proposed.table])
 
     # deciding
 
-    def _settle(self, opened: _OpenTrial) -> None:
+    def _choose(self, opened: OpenScreening) -> None:
+        """Keep the edits that a screening found promising; settle the others."""
+        seconds, measured = opened.seconds, opened.trial.estimates()
+        self._promising = opened.chosen(LEAST_GAIN / 2)
+        kept = {edit.key for edit in self._promising}
+        for edit, estimate in measured:
+            if edit.key not in kept:
+                self._refuse(edit, seconds, opened.saved_seconds(edit, estimate))
+        gain = sum(edit.gain_seconds for edit in self._promising) / sum(seconds.values())
+        text = f"of {len(measured)} edits {len(kept)} promise {gain:.1%} of a run"
+        self.tell(EventKind.MEASURED, text, gain=gain, cost=self.budget.spent_share)
+        if not kept:
+            self._count_trial(False)
+
+    def _settle(self, opened: OpenTrial) -> None:
         """Decide on a trial that has ended."""
         tests = opened.trial.tests
         for edit, _, test in tests:
-            self.tell(EventKind.MEASURED, f"{edit.text}: {_said(test)}", **_figures(test))
+            self.tell(EventKind.MEASURED, f"{edit.text}: {said(test)}", **figures_of(test))
         if opened.undone is not None:
             self._settle_split(opened, opened.undone)
             return
@@ -252,39 +279,45 @@ class LiveTuner:
         adopted = () if is_harmful or gain < LEAST_GAIN else better
         for edit, _, test in tests:
             is_bystander = is_harmful and test.gain > 0  # another edit did the harm
-            if edit not in adopted and not is_bystander:
+            if test.verdict is Verdict.OPEN and adopted:  # the others did not wait for it
+                self._promising += (edit,)
+            elif edit not in adopted and not is_bystander:
                 self._refuse(edit, opened.seconds, gains[edit.key])
-        version = self._version_of(opened, adopted) if adopted else None
-        if version is not None:
+        linked = self._version_of(opened, adopted) if adopted else None
+        if linked is not None:
             self._count_trial(True)
-            self._adopt(opened, version, adopted, gains)
+            self._adopt(opened, linked, adopted, gains)
             return
         self._count_trial(False)
-        text = f"not better after {opened.trial.served} requests: the plan in use stays"
-        self.tell(EventKind.REFUSED, text, **_figures(opened.trial.whole))
+        text = f"not better after {opened.trial.bursts} bursts: the plan in use stays"
+        figures = figures_of(opened.trial.whole)
+        self.tell(EventKind.REFUSED, text, **figures, cost=self.budget.spent_share)
 
     def _refuse(self, edit: Edit, seconds: Seconds, gain_seconds: float) -> None:
         self._ledger.enter(settle(edit, False, seconds, gain_seconds, self._serving.runs))
 
-    def _version_of(self, opened: _OpenTrial, adopted: tuple[Edit, ...]) -> _Linked | None:
+    def _version_of(self, opened: OpenTrial, adopted: tuple[Edit, ...]) -> LinkedVersion | None:
         """Return the version with the adopted edits alone; None if it cannot be built."""
         if len(adopted) == len(opened.trial.tests):
             return opened.proposed
         plan = groupings_of(opened.current.choices)
         version = self._version(plan, opened.seconds, adopted)
-        if version is None or version.edits != adopted:
-            return None
-        return self._linked(version.draft)
+        return self._linked(version.draft) if version.edits == adopted else None
 
     def _adopt(
         self,
-        opened: _OpenTrial,
-        version: _Linked,
+        opened: OpenTrial,
+        version: LinkedVersion,
         adopted: tuple[Edit, ...],
         gains: dict[str, float],
     ) -> None:
-        seconds, runs = opened.proposed_seconds(), self._serving.runs
-        before = _Linked(opened.current, self._programs or ())
+        runs = self._serving.runs
+        known = {
+            **opened.seconds,
+            **opened.proposed_seconds(),
+        }  # of refused edits the groups before
+        seconds = {x.operators: known[x.operators] for x in version.table.group_steps}
+        before = LinkedVersion(opened.current, self._programs or ())
         self._fresh = tuple(
             settle(
                 edit,
@@ -292,7 +325,7 @@ class LiveTuner:
                 seconds,
                 gains[edit.key],
                 runs,
-                _bytes_of(edit.added, version) - _bytes_of(edit.removed, before),
+                bytes_of(edit.added, version) - bytes_of(edit.removed, before),
             )
             for edit in adopted
         )
@@ -302,7 +335,9 @@ class LiveTuner:
         text = f"{gain:.1%} faster: {'; '.join(edit.text for edit in adopted)}"
         self._publish(version, EventKind.SWAPPED, text, gain=gain)
 
-    def _publish(self, version: _Linked, kind: EventKind, text: str, **figures: float) -> None:
+    def _publish(
+        self, version: LinkedVersion, kind: EventKind, text: str, **figures: float
+    ) -> None:
         number = self._published.swap(version.table).plan_version
         self._programs = version.programs
         self._serving.renew()
@@ -317,7 +352,7 @@ class LiveTuner:
         """Undo an adopted edit: after a trial where time is the reason, else at once."""
         undo = one.edit.undone(0.0)
         version = self._version(plan, seconds, (undo,))
-        if version is None or not version.edits:
+        if not version.edits:
             self._ledger.confirm(one, seconds, self._serving.runs)
             return True
         if reason in (SplitReason.SHIFTED, SplitReason.AGED):
@@ -328,31 +363,13 @@ class LiveTuner:
         self._publish(linked, EventKind.SPLIT, f"{undo.text}: {reason.value}")
         return True
 
-    def _settle_split(self, opened: _OpenTrial, one: Settled) -> None:
+    def _settle_split(self, opened: OpenTrial, one: Settled) -> None:
         ((edit, _, test),) = opened.trial.tests
         if test.verdict is not Verdict.BETTER:
             self._ledger.confirm(one, opened.seconds, self._serving.runs)
-            self.tell(EventKind.KEPT, f"{one.edit.text} stays: {_said(test)}", **_figures(test))
+            self.tell(EventKind.KEPT, f"{one.edit.text} stays: {said(test)}", **figures_of(test))
             return
         self._ledger.reversal(one, opened.proposed_seconds(), self._serving.runs)
         self._count_trial(True)
         text = f"{edit.text}, which saves {test.gain:.1%} of its steps' time now"
-        self._publish(opened.proposed, EventKind.SPLIT, text, **_figures(test))
-
-
-def _bytes_of(groups: Sequence[Grouping], version: _Linked) -> int:
-    """Return the memory of the packed constants of some groups."""
-    wanted = {names for names, _ in groups}
-    pairs = zip(version.table.group_steps, version.programs, strict=True)
-    return sum(packed_bytes(program) for step, program in pairs if step.operators in wanted)
-
-
-def _said(test: PairedTest) -> str:
-    return (
-        f"{test.verdict.value}, {test.gain:+.1%} of its steps' time, "
-        f"faster in {test.wins} of {len(test.ratios)} pairs"
-    )
-
-
-def _figures(test: PairedTest) -> dict[str, float]:
-    return {"gain": test.gain, "wins": float(test.wins), "pairs": float(len(test.ratios))}
+        self._publish(opened.proposed, EventKind.SPLIT, text, **figures_of(test))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from autotune.errors import AutotuneError
 from autotune.measure.process import SUPPORTED
@@ -54,9 +54,9 @@ class LiveTuning:
         return self._serving.run(inputs, tick)
 
     @property
-    def quiet_ticks(self) -> Iterator[int] | None:
-        """What requests that need not be watched take two of; None while each is watched."""
-        return self._serving.ticks if self._serving.is_quiet else None
+    def quiet(self) -> Serving | None:
+        """Who says which requests need to be watched, and gives the others two ticks; None while each is watched."""
+        return self._serving if self._serving.is_quiet else None
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -115,14 +115,15 @@ def live_tuning(
     pairs: Callable[[], Sequence[PairProfile]],
     usage: Callable[[], float],
     seed: int,
+    model: bytes | None = None,
 ) -> LiveTuning | None:
-    """Start tuning; ``pairs`` and ``usage`` are as ``LiveTuner`` has them.
+    """Start tuning; ``pairs`` and ``usage`` are as ``LiveTuner`` has them, ``model`` as ``ProposerProcess``.
 
     None where the target does not run whole networks, or no other process can be had.
     """
     if not isinstance(target, WholeNetworks) or not SUPPORTED:
         return None
-    proposer = ProposerProcess(published.current.graph, target.spec, ranges, seed)
+    proposer = ProposerProcess(published.current.graph, target.spec, ranges, seed, model)
     serving = Serving(published, target)
     tuner = LiveTuner(serving, target, proposer, pairs, usage=usage, seed=seed, clock=SteadyClock())
     return LiveTuning(serving, tuner, proposer)

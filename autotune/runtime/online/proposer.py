@@ -6,12 +6,13 @@ the interpreter, and checking the threads, that requests need.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
+from autotune.cost_model.model import CostModel
 from autotune.errors import AutotuneError
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
@@ -41,9 +42,15 @@ from autotune.tuner.choice import Choice
 from autotune.tuner.legality import legal_nests
 
 MOST_EDITS = 12
-"""Edits that one version tries."""
-LEAST_SHARE = 0.001
-"""Share of a run that an edit should save."""
+"""Edits that one trial judges."""
+VERSIONS = 6
+"""Versions that are screened at once: so many edits of one place."""
+LEAST_SHARE = 0.002
+"""Share of a run below which a place is left as it is."""
+MOST_BYTES = 64 << 20
+"""Constants that the edits of one screening may pack anew; the other edits wait for the next one."""
+MOST_LOSS = 0.25
+"""Expected loss of a place's time beyond which an edit is not tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +78,11 @@ class Version:
 class Proposer(Protocol):
     """Makes versions. Tests have a stand-in."""
 
-    def propose(self, occasion: Occasion) -> Version | None:
-        """Return the plan with edits that are worth a trial; None without any. An empty ``wishes`` is the plan itself."""
+    def propose(self, occasion: Occasion) -> tuple[Version, ...]:
+        """Return versions that are worth a screening, or a single one that is worth a trial; empty if nothing is.
+
+        With ``wishes`` it is one: the plan with these edits, or the plan itself.
+        """
         ...
 
     def close(self) -> None:
@@ -86,13 +96,14 @@ class Proposer(Protocol):
 
 @dataclass(slots=True)
 class LocalProposer:
-    """Proposes in this process."""
+    """Proposes in this process, by the ``model`` that is calibrated to this machine, or by the analytic one."""
 
     graph: Graph
     target: WholeNetworks
     spec: HardwareSpec
     ranges: Mapping[str, Interval]
     seed: int = 0
+    model: CostModel | None = None
     _groups: Groups = field(init=False)
     _drafts: Drafts = field(init=False)
     _estimates: _Estimates = field(init=False)
@@ -100,7 +111,7 @@ class LocalProposer:
     def __post_init__(self) -> None:
         self._groups = Groups(self.graph)
         self._drafts = Drafts(self.graph, self.target, self.spec)
-        self._estimates = _Estimates(self.spec, np.random.default_rng(self.seed))
+        self._estimates = _Estimates(self.spec, np.random.default_rng(self.seed), self.model)
 
     def close(self) -> None:
         """Hold what was made: this process goes on."""
@@ -108,20 +119,24 @@ class LocalProposer:
     def give_up(self) -> None:
         """Hold what was made: no other process to end."""
 
-    def propose(self, occasion: Occasion) -> Version | None:
+    def propose(self, occasion: Occasion) -> tuple[Version, ...]:
         """Choose, compile and check edits. Raises ``AutotuneError`` if the plan itself cannot be built."""
-        edits = occasion.wishes
-        if edits is None:
-            edits = self._chosen(occasion)
-            if not edits:
-                return None
-        if not edits:
-            return Version((), self._draft(occasion.plan, ()))
+        if occasion.wishes is None:
+            wanted = self._chosen(occasion)
+        elif occasion.wishes:
+            wanted = [occasion.wishes]
+        else:
+            return (Version((), self._draft(occasion.plan, ())),)
+        if not wanted:
+            return ()
         check = _Check(self.graph, self.target, self.ranges, occasion.inputs)
         check.expect(self._draft(occasion.plan, ()))
-        good = self._right(occasion.plan, edits, check)
+        return tuple(self._version(occasion.plan, edits, check) for edits in wanted)
+
+    def _version(self, plan: Sequence[Grouping], edits: tuple[Edit, ...], check: _Check) -> Version:
+        good = self._right(plan, edits, check)
         refused = tuple(edit for edit in edits if edit not in good)
-        return Version(good, self._draft(occasion.plan, good), refused)
+        return Version(good, self._draft(plan, good), refused)
 
     def _draft(self, plan: Sequence[Grouping], edits: Sequence[Edit]) -> Draft:
         return self._drafts.draft(choices_of(self._groups, edited(plan, edits)))
@@ -141,30 +156,63 @@ class LocalProposer:
         found = (*self._right(plan, edits[:half], check), *self._right(plan, edits[half:], check))
         return found if len(found) < len(edits) else ()
 
-    def _chosen(self, occasion: Occasion) -> tuple[Edit, ...]:
-        """Return the edits that should save most and do not touch each other's steps."""
+    def _chosen(self, occasion: Occasion) -> list[tuple[Edit, ...]]:
+        """Return the edits of each version. Those of one version touch no group twice."""
         plan = choices_of(self._groups, occasion.plan)
-        total = sum(occasion.seconds.values())
-        for edit in alone_edits(plan, occasion.seconds, self._estimates.alone):
-            if edit.key not in occasion.settled:
-                return (edit,)  # it shows in the time between all groups: no other beside it
+        lone = next(alone_edits(plan, occasion.seconds, self._estimates.alone), None)
+        if lone is not None and lone.key not in occasion.settled:
+            return [(lone,)]  # it shows in the time between all groups: no other beside it
         made, seconds, groups = self._estimates, occasion.seconds, self._groups
         merges = merge_edits(groups, plan, seconds, occasion.frequencies, made.scheduled, made.cost)
         others = schedule_edits(groups, plan, seconds, made.scheduled, made.schedules, made.cost)
-        for found in (merges, others):  # merges take less time to propose, and save more
-            worth = [
-                edit
-                for edit in found
-                if edit.gain_seconds >= LEAST_SHARE * total and edit.key not in occasion.settled
-            ]
-            chosen = _apart(occasion.plan, sorted(worth, key=lambda edit: -edit.gain_seconds))
-            if chosen:
-                return chosen
-        return ()
+        found = [edit for edit in (*merges, *others) if edit.key not in occasion.settled]
+        return _dealt(found, occasion.seconds, self._constant_bytes)
+
+    def _constant_bytes(self, edit: Edit) -> int:
+        """Return the memory of the constants that an edit's groups read."""
+        constants, of = self.graph.constants, self._groups.of
+        names = {x for group, _ in edit.removed for x in of(group).inputs if x in constants}
+        return sum(constants[x].nbytes for x in names)
 
 
-def _apart(plan: Sequence[Grouping], edits: Sequence[Edit]) -> tuple[Edit, ...]:
-    """Return edits without a step in common, or one behind the other; the first ones first."""
+def _dealt(
+    edits: Sequence[Edit], seconds: Mapping[GroupName, float], bytes_of: Callable[[Edit], int]
+) -> list[tuple[Edit, ...]]:
+    """Deal edits to ``VERSIONS`` versions: each takes the most promising that is left of every place.
+
+    Places of more time come first where they overlap, and where not all may pack their constants.
+    """
+    total = sum(seconds.values())
+    places: dict[tuple[Grouping, ...], list[Edit]] = {}
+    for edit in edits:
+        took = _took(edit, seconds)
+        if took >= LEAST_SHARE * total and edit.gain_seconds >= -MOST_LOSS * took:
+            places.setdefault(edit.removed, []).append(edit)
+    rows = sorted(places.values(), key=lambda row: -_took(row[0], seconds))
+    for row in rows:  # more edits where more time goes
+        row.sort(key=lambda edit: -edit.gain_seconds)
+        del row[max(2, round(100 * _took(row[0], seconds) / total)) :]
+    versions = []
+    left = MOST_BYTES
+    for _ in range(VERSIONS):
+        taken: set[Grouping] = set()
+        version = []
+        for row in rows:
+            if not row or not taken.isdisjoint(row[0].removed) or bytes_of(row[0]) > left:
+                continue
+            left -= bytes_of(row[0])
+            taken |= set(row[0].removed)
+            version.append(row.pop(0))
+        versions.append(tuple(version))
+    return [version for version in versions if version]
+
+
+def _took(edit: Edit, seconds: Mapping[GroupName, float]) -> float:
+    return sum(seconds.get(names, 0.0) for names, _ in edit.removed)
+
+
+def apart(plan: Sequence[Grouping], edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    """Return edits that apply and have no step in common, nor one behind the other; the first ones first."""
     place = {one: i for i, one in enumerate(plan)}
     taken: set[int] = set()
     kept: list[Edit] = []
@@ -181,9 +229,11 @@ def _apart(plan: Sequence[Grouping], edits: Sequence[Edit]) -> tuple[Edit, ...]:
 class _Estimates:
     """Heuristic schedules, proposed ones, and estimated costs on one machine."""
 
-    def __init__(self, spec: HardwareSpec, rng: np.random.Generator) -> None:
+    def __init__(
+        self, spec: HardwareSpec, rng: np.random.Generator, model: CostModel | None
+    ) -> None:
         self._spec, self._rng = spec, rng
-        self._estimate = estimate_of(None, spec)
+        self._estimate = estimate_of(model, spec)
         self.scheduled = HeuristicSchedules(spec)
         self.alone = HeuristicSchedules(replace(spec, cores=1))
         self._costs: dict[tuple[str, Schedule], float] = {}

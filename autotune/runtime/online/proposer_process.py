@@ -22,13 +22,16 @@ from autotune.runtime.online.proposer_worker import (
     Opening,
     send_array,
 )
+from autotune.runtime.online.thread_priority import run_at_times
 from autotune.targets.spec import HardwareSpec
 
 _MODULE = "autotune.runtime.online.proposer_worker"
 _LOOK_SECONDS = 0.2
 """Time between two looks at whether a session that waits for its turn is still open."""
+IDLE_SECONDS = 60.0
+"""How long a proposal waits for idle cores before its worker runs beside others, at the lowest priority."""
 LIMIT_SECONDS = 1200.0
-"""How long a proposal may take, at the lowest priority; then its worker is ended."""
+"""How long a proposal may take; then its worker is ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +54,23 @@ class ProposerProcess:
     """
 
     def __init__(
-        self, graph: Graph, spec: HardwareSpec, ranges: Mapping[str, Interval], seed: int = 0
+        self,
+        graph: Graph,
+        spec: HardwareSpec,
+        ranges: Mapping[str, Interval],
+        seed: int = 0,
+        model: bytes | None = None,
     ) -> None:
+        """``model`` is a cost model of this machine (``CostModel.to_bytes``), which ranks proposals."""
         self._graph, self._spec, self._ranges, self._seed = graph, spec, ranges, seed
+        self._model = model
         self._worker: _Worker | None = None
         self._changing = threading.Lock()
         self._is_wanted = True
         self._is_late = False
 
-    def propose(self, occasion: Occasion) -> Version | None:
-        """Have a version proposed; waits for it. Raises ``AutotuneError`` if the worker has died, hangs, or met a
+    def propose(self, occasion: Occasion) -> tuple[Version, ...]:
+        """Have versions proposed; waits for it. Raises ``AutotuneError`` if the worker has died, hangs, or met a
         defect."""
         with _SLOT.taken(self):
             try:
@@ -76,27 +86,35 @@ class ProposerProcess:
                 self.close()
                 raise
 
-    def _proposed(self, occasion: Occasion) -> Version | None:
+    def _proposed(self, occasion: Occasion) -> tuple[Version, ...]:
         worker = self._running()
         answer = self._answer(worker.line, occasion)
         if isinstance(answer, Broken):
             raise AutotuneError(answer.reason)
-        if answer is None:
-            return None
-        draft = worker.receiver.receive(answer.draft)
-        return Version(answer.edits, draft, answer.refused)
+        receive = worker.receiver.receive
+        return tuple(Version(one.edits, receive(one.draft), one.refused) for one in answer)
 
     @contextmanager
     def _limited(self) -> Iterator[None]:
         """Kill the worker if this takes too long: whoever sends to it or waits for it then gets an ``OSError``."""
         self._is_late = False
-        timer = threading.Timer(LIMIT_SECONDS, self._kill)
-        timer.daemon = True
-        timer.start()
+        timers = [
+            threading.Timer(IDLE_SECONDS, self._hurry),
+            threading.Timer(LIMIT_SECONDS, self._kill),
+        ]
+        for timer in timers:
+            timer.daemon = True
+            timer.start()
         try:
             yield
         finally:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
+
+    def _hurry(self) -> None:
+        worker = self._worker
+        if worker is not None:
+            run_at_times(worker.process.pid)
 
     def _kill(self) -> None:
         worker = self._worker
@@ -104,13 +122,13 @@ class ProposerProcess:
             self._is_late = True
             worker.process.kill()
 
-    def _answer(self, line: Connection, occasion: Occasion) -> Answered | Broken | None:
+    def _answer(self, line: Connection, occasion: Occasion) -> tuple[Answered, ...] | Broken:
         names = tuple(self._graph.inputs)
         line.send(Asked(replace(occasion, inputs=()), names, len(occasion.inputs)))
         for inputs in occasion.inputs:
             for name in names:
                 send_array(line, inputs[name])
-        answer: Answered | Broken | None = line.recv()
+        answer: tuple[Answered, ...] | Broken = line.recv()
         return answer
 
     @property
@@ -155,6 +173,7 @@ class ProposerProcess:
                 self._spec,
                 dict(self._ranges),
                 self._seed,
+                self._model,
             )
         )
         for value in graph.constants.values():

@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
+from autotune.cost_model.model import CostModel
 from autotune.errors import AutotuneError
 from autotune.graph.graph import Graph
 from autotune.measure.worker import end_with_parent
@@ -21,7 +22,7 @@ from autotune.operators.op import Op
 from autotune.operators.tensor import Array, TensorType
 from autotune.runtime.online.draft_transfer import DraftSender, SentDraft
 from autotune.runtime.online.proposer import LocalProposer, Occasion
-from autotune.runtime.online.thread_priority import yield_to_runs
+from autotune.runtime.online.thread_priority import run_when_idle
 from autotune.runtime.variants.edits import Edit
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.spec import HardwareSpec
@@ -40,6 +41,7 @@ class Opening:
     spec: HardwareSpec
     ranges: Mapping[str, Interval]
     seed: int
+    model: bytes | None
 
     def graph(self, constants: Mapping[str, Array]) -> Graph:
         """Return the graph."""
@@ -57,7 +59,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Answer to ``Asked``: a version, with its draft as it travels; None if there is nothing to try."""
+    """A version of the answer to ``Asked``, with its draft as it travels."""
 
     edits: tuple[Edit, ...]
     refused: tuple[Edit, ...]
@@ -90,14 +92,16 @@ def receive_array(line: Connection) -> Array:
 
 def serve(descriptor: int) -> None:
     """Answer occasions that come over the socket until the other end hangs up."""
-    yield_to_runs()
+    run_when_idle()
     threading.Thread(target=end_with_parent, args=(descriptor,), daemon=True).start()
     with Connection(descriptor) as line:
         try:
             opening: Opening = line.recv()
             graph = opening.graph({name: receive_array(line) for name in opening.constants})
             target = NativeTarget(opening.spec)
-            proposer = LocalProposer(graph, target, opening.spec, opening.ranges, opening.seed)
+            spec, blob = opening.spec, opening.model
+            model = None if blob is None else CostModel.from_bytes(blob, spec)
+            proposer = LocalProposer(graph, target, spec, opening.ranges, opening.seed, model)
             sender = DraftSender()
             while True:
                 line.send(_answer(proposer, sender, _occasion(line)))
@@ -113,11 +117,9 @@ def _occasion(line: Connection) -> Occasion:
 
 def _answer(
     proposer: LocalProposer, sender: DraftSender, occasion: Occasion
-) -> Answered | Broken | None:
+) -> tuple[Answered, ...] | Broken:
     try:
-        version = proposer.propose(occasion)
+        versions = proposer.propose(occasion)
     except AutotuneError as error:
         return Broken(str(error))
-    if version is None:
-        return None
-    return Answered(version.edits, version.refused, sender.send(version.draft))
+    return tuple(Answered(one.edits, one.refused, sender.send(one.draft)) for one in versions)

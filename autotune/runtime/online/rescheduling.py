@@ -14,11 +14,12 @@ from autotune.runtime.variants.variants import Groups, names_of, rescheduled
 from autotune.schedule.schedule import Schedule
 from autotune.tuner.choice import Choice
 
-SCHEDULES = 4
+SCHEDULES = 6
 """Other schedules of one kind of group that are proposed."""
 ALONE_SECONDS = (20e-6, 60e-6, 200e-6)
 """Groups shorter than this may be better on one core: to wake a thread takes as long as it saves. Tried from the
-smallest on; all such groups change together, as the time between groups shrinks only then."""
+smallest on, and no further once a set is refused; all such groups change together, as the time between groups shrinks only
+then."""
 
 
 def alone_edits(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,6 @@ from autotune.runtime.execution.execution import RunTrace, execute
 from autotune.runtime.execution.origin import GroupName
 from autotune.runtime.execution.program_table import CurrentTable, GroupStep, ProgramTable
 from autotune.runtime.online.input_samples import EVERY, InputSamples
-from autotune.runtime.online.live_trial import LiveTrial
-from autotune.runtime.variants.edits import Edit
 from autotune.targets.protocol import Target
 
 WINDOW_RUNS = 64
@@ -27,6 +26,23 @@ Seconds = Mapping[GroupName, float]
 """What each group of a plan takes in one run."""
 Nanoseconds = npt.NDArray[np.int64]
 _AMONG_OTHERS, _ALONE = (np.int64(x).tobytes() for x in (0, 1))
+
+
+class Trial(Protocol):
+    """A trial as requests see it: of any threads."""
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """First request that the trial looks at next, and the one behind the last."""
+        ...
+
+    def take(self, request: int) -> tuple[int, int] | None:
+        """Return the burst and the number of the version that a request runs by; None for the published one."""
+        ...
+
+    def note(self, nanoseconds: Nanoseconds, burst: int | None, is_alone: bool) -> None:
+        """Take in one finished request, with its burst (None: by the published version)."""
+        ...
 
 
 class Serving:
@@ -41,7 +57,9 @@ class Serving:
         """Gives a number to the beginning and to the end of each request."""
         self._offered_at = 0
         self._window = _Window(published.current)
-        self._trial: tuple[LiveTrial[Edit], ProgramTable] | None = None
+        self._trial: tuple[Trial, Sequence[ProgramTable]] | None = None
+        self.first_tick = self.end_tick = 0
+        """Ticks of the next requests that a trial looks at: from the first one on, before the end."""
 
     def run(
         self, inputs: Mapping[str, Array], tick: int | None = None
@@ -53,15 +71,16 @@ class Serving:
         begun = next(self.ticks) if tick is None else tick
         runs = self.runs = begun // 2
         trial = self._trial
-        is_proposed = trial is not None and trial[0].takes()
-        table = trial[1] if trial is not None and is_proposed else self.published.current
+        turn = None if trial is None else trial[0].take(runs)
+        table = self.published.current if trial is None or turn is None else trial[1][turn[1]]
         outputs, trace = execute(table, self._target, inputs)
         is_alone = next(self.ticks) == begun + 1  # no other request began or ended meanwhile
         taken: Nanoseconds = trace.groups.nanoseconds  # type: ignore[attr-defined]  # one native call
-        if not is_proposed:
+        if turn is None:
             self._window.add(table, taken, is_alone)
         if trial is not None:
-            trial[0].note(taken, is_proposed, is_alone)
+            trial[0].note(taken, None if turn is None else turn[0], is_alone)
+            self._watch(trial[0])
         if runs >= self._offered_at:
             self._offered_at = runs + EVERY
             self.samples.offer(inputs)
@@ -70,16 +89,22 @@ class Serving:
 
     @property
     def is_quiet(self) -> bool:
-        """True where one request in ``watching.WATCHED`` is enough: the others only take two of ``ticks``."""
-        return self._trial is None and self._window.is_full
+        """True where one request in ``watching.WATCHED`` is enough, and those from ``first_tick`` to ``end_tick``: the others
+        only take two of ``ticks``."""
+        return self._window.is_full
 
-    def begin_trial(self, trial: LiveTrial[Edit], proposed: ProgramTable) -> None:
-        """Let a proposed version serve the share of requests that the trial takes."""
+    def _watch(self, trial: Trial) -> None:
+        first, end = trial.window
+        self.first_tick, self.end_tick = 2 * first, 2 * end
+
+    def begin_trial(self, trial: Trial, proposed: Sequence[ProgramTable]) -> None:
+        """Let proposed versions serve the requests that the trial takes."""
         self._trial = trial, proposed
 
     def end_trial(self) -> None:
         """Serve by the published version alone."""
         self._trial = None
+        self.first_tick = self.end_tick = 0
 
     def renew(self) -> None:
         """Forget what groups took: another version runs from now on."""

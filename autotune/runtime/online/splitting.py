@@ -17,10 +17,11 @@ from autotune.runtime.variants.edits import Edit, Grouping, applies
 SHIFT = 0.1
 """Change of a group's time, beside that of the rest of the network, that is a real one. Medians of ``WINDOW_RUNS``
 runs of one program differ by a few per cent."""
-RETRY_RUNS = 256
-"""Runs before a shift may lead to another trial; twice as many after each that changed nothing."""
-AGED_RUNS = 8192
-"""Runs before an edit is tried again without a shift; twice as many after each that changed nothing."""
+RETRY_RUNS, RETRY_SECONDS = 256, 2.0
+"""Runs before a shift may lead to another trial, and the least time that they take; twice as many after each that changed
+nothing."""
+AGED_RUNS, AGED_SECONDS = 8192, 60.0
+"""The same before an edit is tried again without a shift."""
 MOST_DOUBLINGS = 4
 RARE = 0.02
 """Share of the runs on this machine below which a network's merged groups are not worth their memory."""
@@ -73,15 +74,17 @@ class Settled:
         """Return True if its groups take another time now, and the last trial is some runs ago."""
         shift = self.shift(seconds)
         is_other = shift is not None and not 1 / (1 + SHIFT) <= shift <= 1 + SHIFT
-        return is_other and run - self.run >= RETRY_RUNS * self._patience
+        return is_other and self._rested(run, RETRY_RUNS, RETRY_SECONDS)
 
     def has_aged(self, run: int) -> bool:
         """Return True if the last trial is very many runs ago."""
-        return run - self.run >= AGED_RUNS * self._patience
+        return self._rested(run, AGED_RUNS, AGED_SECONDS)
 
-    @property
-    def _patience(self) -> int:
-        return 1 << min(self.repeats, MOST_DOUBLINGS)
+    def _rested(self, run: int, runs: int, seconds: float) -> bool:
+        """Return True if the last trial is so many runs ago, and so much of their time."""
+        since, patience = run - self.run, 1 << min(self.repeats, MOST_DOUBLINGS)
+        took = since * (self.seconds + self.rest_seconds)
+        return since >= runs * patience and took >= seconds * patience
 
 
 def settle(

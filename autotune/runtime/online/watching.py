@@ -1,5 +1,5 @@
-"""How many requests learning looks at where nothing is on trial: for those who serve, and those who look."""
+"""How many requests learning looks at where no trial compares them: for those who serve, and those who look."""
 
-WATCHED = 8
+WATCHED = 64
 """Requests of which one is watched. What a request touches beside its network costs most: the caches hold none of it. At
 each request, learning cost 4 to 7 µs."""

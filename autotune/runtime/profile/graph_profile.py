@@ -19,7 +19,7 @@ from autotune.runtime.profile.group_profile import (
 )
 from autotune.runtime.profile.table_history import TableHistory
 
-TABLES_KEPT = 4
+TABLES_KEPT = 12
 """Tables of one graph with a history of their own: the current one, those on trial, the last ones."""
 PAST_GROUPS = 1024
 """Groups of older tables that are kept as one row each."""

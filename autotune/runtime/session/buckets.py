@@ -3,7 +3,7 @@
 Once a dimension is seen to vary, the network is imported at some extents of it in the background. If
 they prove that padding does not reach the results, programs for the next larger bucket serve all
 extents below it; before a dimension that grows step by step leaves its bucket, the next is compiled.
-A decoder's first bucket is made when it is opened: its declared inputs tell which dimension grows.
+A decoder is opened with its first bucket: its declared inputs tell which dimension grows.
 What was proved once is kept on disk.
 """
 
@@ -14,6 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from autotune.errors import one_line
 from autotune.frontend.importing import sample_extents
@@ -23,6 +24,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.padding.padded_graph import PaddedGraph, padded_graph
 from autotune.graph.padding.spans import Anchor, Samples, Unfit
 from autotune.runtime.caches.padded_cache import PaddedCache
+from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.session.compile_queue import CompileQueue
 from autotune.runtime.session.open_dims import OpenDims
@@ -87,15 +89,16 @@ class Buckets:
         """Least bucket of a dimension that was refused."""
         self._closed = False
 
-    def expect_steps(self) -> None:
-        """Have the first bucket of a decoder's cache made, for steps of one token of one sequence."""
+    def prepare_steps(self) -> None:
+        """Make the first bucket of a decoder's cache, for steps of one token of one sequence, and its programs: by this
+        thread, with all cores. While runs wait with numpy, that takes several times as long."""
         symbol = self._dims.cache
         if symbol is None:
             return
         line = Line(symbol, tuple((x, 1) for x in self._dims.symbols if x != symbol))
         with self._lock:
             self._parts[line, _GROWING_BUCKET] = None
-        self._start(line, _GROWING_BUCKET)
+        self.make(line, _GROWING_BUCKET, lambda part: part.make())
 
     def find(self, extents: Mapping[str, int]) -> tuple[PaddedPart, int] | None:
         """Return the smallest bucket that holds a run's extents, a compiled one where there is one, and
@@ -190,8 +193,11 @@ class Buckets:
         limit = self._limits.get(line.symbol, bucket + found[-1])
         return [(line, one) for one in found if one < limit]
 
-    def make(self, line: Line, bucket: int) -> None:
-        """Prove a bucket, or read it from disk, and have it compiled; refuse the dimension if it cannot be proved."""
+    def make(
+        self, line: Line, bucket: int, compile_part: Callable[[TieredPart], object] | None = None
+    ) -> None:
+        """Prove a bucket, or read it from disk, and compile it; refuse the dimension if it cannot be proved. It is
+        compiled in the background unless told otherwise."""
         part, proved = None, None
         try:
             begin = time.perf_counter()
@@ -214,16 +220,21 @@ class Buckets:
             self._settle(line, bucket, part)
         if part is None:
             return
-        part.part.uses += not self._is_served(line)  # then runs wait with numpy, or soon will
-        if proved is not None:
-            self._runs.give_way()
-        self._queue.put(part.part)
+        (compile_part or partial(self._enqueue, line, proved is not None))(part.part)
         if proved is not None and self._kept is not None:
             self._kept.store(line.text, bucket, proved)
 
+    def _enqueue(self, line: Line, is_proved: bool, part: TieredPart) -> None:
+        """Have the programs of a bucket compiled."""
+        part.uses += not self._is_served(line)  # then runs wait with numpy, or soon will
+        if is_proved:
+            self._runs.give_way()
+        self._queue.put(part)
+
     def _proved(self, line: Line, bucket: int) -> PaddedGraph:
         """Prove a bucket. Raises ``Unfit`` and ``ModelError``."""
-        return prove(self._model, self._name, self._dims, line, bucket, self._runs.give_way)
+        with pause_collector():  # it would look through the imports twice, 30 ms each
+            return prove(self._model, self._name, self._dims, line, bucket, self._runs.give_way)
 
     def _is_served(self, line: Line) -> bool:
         """Return True if some bucket of a line is compiled."""

@@ -36,7 +36,7 @@ from autotune.runtime.profile.registry import registry
 from autotune.runtime.profile.session_profile import SessionProfile
 from autotune.runtime.session.buckets import Buckets
 from autotune.runtime.session.compile_queue import CompileQueue
-from autotune.runtime.session.control.binding import check_values, unusual_types
+from autotune.runtime.session.control.binding import unusual_types
 from autotune.runtime.session.control.tree_runner import TreeRunner
 from autotune.runtime.session.control.version_table import Version
 from autotune.runtime.session.control.versions import GraphVersion, Runnable, Versions
@@ -59,9 +59,10 @@ class DynamicSession:
     A run binds open dimensions by the arrays that it is given. For every new binding the network is
     specialised: imported, planned and compiled by a session of its own; ``VERSIONS_KEPT`` of them
     stay, the least recently used goes first. No run waits for the compiler on this CPU: numpy
-    answers until the programs of a binding are there (``TieredPart``). Control flow is a tree: each straight piece and each
-    body is a network of its own, with versions of its own. Plans run the versions whose graphs they
-    were made for; other versions are planned by rule.
+    answers until the programs of a binding are there (``TieredPart``). A decoder's steps have theirs when
+    the session is open. Control flow is a tree: each straight piece and each body is a network of its own,
+    with versions of its own. Plans run the versions whose graphs they were made for; other versions are
+    planned by rule.
 
     Raises ``ModelError`` for a bad network, as far as that is known before shapes are, and
     ``InputError`` for ranges: they require static shapes.
@@ -72,7 +73,7 @@ class DynamicSession:
         _check_ranges(request)
         self._request = request
         self.target: Target = request.target
-        self.path = request.source
+        self.path, self._name = request.source, request.source.stem
         self._runs = Runs()
         self._queue = CompileQueue(self.name)
         self._proofs = CompileQueue(self.name)
@@ -89,10 +90,12 @@ class DynamicSession:
                 self._versions.prepare()
         except ModelError as error:
             raise ModelError(f"{self.path}: {error}") from None
-        self._declared = {value.name: value for value in self.model.inputs}
+        self._sequences = {info.name for info in self.inputs if info.dtype is None}
         self._dims = OpenDims.of(self.model, request.dims)
         is_settled = stamp is not None and stamp.settled(began)
         self._buckets = self._opened_buckets(stamp if is_settled else None)
+        if self._buckets is not None:
+            self._buckets.prepare_steps()
         register(self)
 
     def _opened_buckets(self, stamp: FileStamp | None) -> Buckets | None:
@@ -103,9 +106,7 @@ class DynamicSession:
         queues = self._proofs, self._queue
         weights = self.model.weights.data
         kept = None if stamp is None else PaddedCache(stamp, self._request.dims, weights)
-        buckets = Buckets(self.model, self.name, self._dims, self._tiered, queues, self._runs, kept)
-        buckets.expect_steps()
-        return buckets
+        return Buckets(self.model, self.name, self._dims, self._tiered, queues, self._runs, kept)
 
     def _part(self, graph: Graph) -> Runnable:
         """One graph: compiled in the background where runs are for their answers; at once where they
@@ -131,7 +132,7 @@ class DynamicSession:
     @property
     def name(self) -> str:
         """Name of the network."""
-        return self.path.stem
+        return self._name
 
     @property
     def is_online(self) -> bool:
@@ -168,10 +169,9 @@ class DynamicSession:
         began = perf_counter_ns()
         if self._closed:
             raise AutotuneError(f"{self.name}: the session is closed; open another")
-        sequences = {info.name for info in self.inputs if info.dtype is None}
         fed: dict[str, Any] = {
             x: y
-            if y is None or (isinstance(y, list) and x in sequences)
+            if type(y) is np.ndarray or y is None or (isinstance(y, list) and x in self._sequences)
             else as_array(self.name, x, y)
             for x, y in inputs.items()
         }
@@ -188,7 +188,8 @@ class DynamicSession:
         the caller's."""
         extents = None
         if self._buckets is not None and not self._runs.is_patient:
-            extents = self._dims_of(fed)
+            assert self._dims is not None, "buckets have some"
+            extents = self._dims.extents(fed)  # a version refuses what does not fit
         if self._buckets is None or extents is None or self._is_compiled(fed):
             return owned(self._versions.run(fed), fed)
         is_served = self._buckets.note(extents)
@@ -206,15 +207,6 @@ class DynamicSession:
                 return made if is_compiled else owned(made, fed)
         with self._runs.deferred(is_served):
             return owned(self._versions.run(fed), fed)
-
-    def _dims_of(self, fed: dict[str, Any]) -> Mapping[str, int] | None:
-        """The extents of open dimensions; None for inputs that do not fit, which a version refuses."""
-        assert self._dims is not None, "buckets have some"
-        try:
-            check_values(self.name, self._declared, fed)
-        except InputError:
-            return None
-        return self._dims.extents(fed)
 
     def _is_compiled(self, fed: dict[str, Any]) -> bool:
         version = self._versions.peek(fed)

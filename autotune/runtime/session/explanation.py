@@ -14,11 +14,10 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.operators.axes import Layout
 from autotune.runtime.session.exploration import explored
-from autotune.runtime.session.opening import open_graph, open_model
+from autotune.runtime.session.opening import open_graph
 from autotune.runtime.session.request import open_request
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
-from autotune.targets.spec import Memory
 from autotune.tuner.plan import GraphPlan, Plan
 from autotune.tuner.reasons.explainer import PlanExplainer
 from autotune.tuner.reasons.group_reasons import GroupReasons
@@ -62,16 +61,14 @@ def explain_plan(plan: Plan, target: Target, store: Store, only: int | None = No
 
 
 def _model_of(store: Store, target: Target) -> tuple[CostModel, str]:
-    """Return the model that answers for a machine, and in one line what it is. A CPU that was never
-    calibrated gets typical costs. Raises ``StoreError`` for a model that cannot be read."""
-    is_known = store.load_model(target.spec.profile_id) is not None
-    if is_known or target.spec.memory is not Memory.CACHED:
-        answer = open_model(store, target)
-        return answer.model, answer.line
-    return CostModel.typical(target.spec), (
-        f"{target.name}: predicted at typical costs of a CPU, within a factor of two; "
-        f"'autotune calibrate --target {target.name}' measures this one"
-    )
+    """Return the model that answers for a machine, and in one line what it is. Raises ``StoreError`` for a model
+    that cannot be read."""
+    from autotune.cost_model.shipped import (
+        predicting_model,
+    )  # XGBoost takes over a second to import
+
+    answer = predicting_model(store, target.spec, target.name)
+    return answer.model, answer.line
 
 
 def _places(count: int, only: int | None) -> Sequence[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to i
     from autotune.runtime.guards.specialiser import Specialiser
     from autotune.runtime.guards.variant import Variant, VariantStatus
     from autotune.runtime.online.live_tuning import LiveTuning
+    from autotune.runtime.online.serving import Serving
     from autotune.runtime.online.trainer import OnlineTrainer
     from autotune.runtime.session.compile_queue import CompileQueue
 
@@ -76,7 +77,7 @@ class GraphSession:
         self._trainer: OnlineTrainer[CostModel] | None = None
         self._tuner: LiveTuning | None = None
         self._placed: PlacedRuns | None = None
-        self._quiet_ticks: Iterator[int] | None = None
+        self._quiet: Serving | None = None
         """What a request takes two of, while learning need not see each."""
         self._closing = threading.Lock()
         self._closed = False
@@ -97,7 +98,7 @@ class GraphSession:
                 objective = Objective.LATENCY if request.plan is None else request.plan.objective
                 self._trainer = self._start_learning(initial, objective, request)
             if request.online:
-                self._tuner = self._start_tuning(request)
+                self._tuner = self._start_tuning(initial, request)
         except BaseException:
             self._close_store()
             raise
@@ -180,7 +181,7 @@ class GraphSession:
             request.options or OnlineOptions(),
         )
 
-    def _start_tuning(self, request: OpenRequest) -> LiveTuning | None:
+    def _start_tuning(self, initial: InitialTable, request: OpenRequest) -> LiveTuning | None:
         """Tune on live requests, on targets that run whole networks on this machine."""
         from autotune.runtime.online.live_tuning import live_tuning
 
@@ -192,6 +193,7 @@ class GraphSession:
             self._profile.pairs,
             lambda: registry().usage(history),
             0 if request.options is None else request.options.seed,
+            None if initial.model is None else initial.model.to_bytes(),
         )
         if tuning is not None:
             weakref.finalize(self, tuning.stop)  # of a session that nobody closes
@@ -214,13 +216,18 @@ class GraphSession:
             outputs, trace = fed.traced_run(inputs)
             self._last_run = trace
             return outputs, trace
-        ticks = self._quiet_ticks
-        tick = None if ticks is None else next(ticks)
-        if tick is None or tick % (2 * WATCHED) < 2:
+        quiet = self._quiet
+        tick = None if quiet is None else next(quiet.ticks)
+        if (
+            quiet is None
+            or tick is None
+            or tick % (2 * WATCHED) < 2
+            or quiet.first_tick <= tick < quiet.end_tick
+        ):
             outputs, trace = self._watched_run(fed, began, tick)
-        else:  # a request of a session at rest touches as little as one that does not learn
+        else:  # a request that nobody looks at touches as little as one of a session that does not learn
             outputs, trace = execute(self._current.current, self.target, fed)
-            next(ticks)  # type: ignore[arg-type]  # it gave the tick
+            next(quiet.ticks)
             if self._trainer is not None:
                 self._trainer.observe(trace, fed)
         self._last_run = trace
@@ -234,7 +241,7 @@ class GraphSession:
         """Run by the version that is chosen for these inputs, and let learning see it. With a ``tick`` it stands for
         ``WATCHED`` requests."""
         specialiser, tuner = self._specialiser, self._tuner
-        count = 1 if tick is None else WATCHED
+        count = WATCHED if tick is not None and tick % (2 * WATCHED) < 2 else 1
         turn = None if specialiser is None else specialiser.take(fed, count)
         special = None if turn is None else turn.variant
         if special is not None:
@@ -251,7 +258,7 @@ class GraphSession:
             self._trainer.observe(trace, fed)
         if tuner is not None:
             is_quiet = specialiser is None or specialiser.is_quiet
-            self._quiet_ticks = tuner.quiet_ticks if is_quiet else None
+            self._quiet = tuner.quiet if is_quiet else None
         return outputs, trace
 
     @property

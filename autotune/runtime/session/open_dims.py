@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from autotune.frontend.source_model import Declaration, SourceModel
+from autotune.operators.tensor import NUMPY
 from autotune.runtime.execution.values import AnyArray
 
 _TERM = re.compile(r"\w+")
@@ -41,6 +43,30 @@ class Total:
         return sum(extents[x] for x in self.symbols) + self.number
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What inputs of one kind are declared as: their extents, 0 for open ones, and the sums that these are."""
+
+    shape: tuple[int, ...]
+    totals: tuple[tuple[int, Total], ...]
+
+    def takes(self, shape: tuple[int, ...], found: dict[str, int]) -> bool:
+        """Return True if an array's shape fits; add to ``found`` the extents that it gives dimensions."""
+        if len(shape) != len(self.shape):
+            return False
+        if any(n and n != m for n, m in zip(self.shape, shape, strict=True)):
+            return False
+        for axis, total in self.totals:
+            is_plain = len(total.symbols) == 1 and not total.number
+            if is_plain and found.setdefault(total.symbols[0], shape[axis]) != shape[axis]:
+                return False
+        return True
+
+    def adds_up(self, shape: tuple[int, ...], found: Mapping[str, int]) -> bool:
+        """Return True if open extents of an array are the sums that they are declared as."""
+        return all(shape[axis] == total.extent(found) for axis, total in self.totals)
+
+
 class OpenDims:
     """The open dimensions of a model all of whose inputs are tensors of known rank and type."""
 
@@ -52,6 +78,7 @@ class OpenDims:
             }
             for value in inputs
         }
+        self._frames = self._framed()
         totals = [total for axes in self._totals.values() for total in axes.values()]
         alone = {t.symbols[0] for t in totals if len(t.symbols) == 1 and not t.number}
         self.symbols: tuple[str, ...] = tuple(
@@ -70,6 +97,17 @@ class OpenDims:
         found = cls(model.inputs, bound or {}) if plain else None
         return found if found and found.symbols and found.is_closed_under_sums else None
 
+    def _framed(self) -> tuple[tuple[tuple[str, ...], np.dtype[Any] | None, Frame], ...]:
+        """Return the inputs that are declared alike, with their type."""
+        found: dict[tuple[np.dtype[Any] | None, Frame], list[str]] = {}
+        for value in self._inputs:
+            totals = self._totals[value.name]
+            shape = (0 if a in totals else int(n or 0) for a, n in enumerate(value.shape or ()))
+            frame = Frame(tuple(shape), tuple(totals.items()))
+            dtype = value.numpy_dtype if value.dtype is None else NUMPY[value.dtype]
+            found.setdefault((dtype, frame), []).append(value.name)
+        return tuple((tuple(names), dtype, frame) for (dtype, frame), names in found.items())
+
     @property
     def cache(self) -> str | None:
         """The dimension that a decoder's cache grows in: part of a sum (``past + sequence``), and an
@@ -86,18 +124,25 @@ class OpenDims:
         found = added & cached & set(self.symbols)
         return found.pop() if len(found) == 1 else None
 
-    def extents(self, inputs: Mapping[str, AnyArray]) -> dict[str, int] | None:
-        """Return the extent of every open dimension in the arrays of a run, which fit the model; None
-        where a sum is none of these extents."""
+    def extents(self, inputs: Mapping[str, object]) -> dict[str, int] | None:
+        """Return the extent of every open dimension in the arrays of a run; None for what the declared inputs do not
+        take, and where a sum is none of these extents."""
+        if inputs.keys() != self._totals.keys():
+            return None
         found: dict[str, int] = {}
-        for name, axes in self._totals.items():
-            for axis, total in axes.items():
-                if len(total.symbols) == 1 and not total.number:
-                    found[total.symbols[0]] = inputs[name].shape[axis]
-        for name, axes in self._totals.items():
-            if any(inputs[name].shape[axis] != t.extent(found) for axis, t in axes.items()):
-                return None
-        return found
+        sums: list[tuple[Frame, tuple[int, ...]]] = []
+        for names, dtype, frame in self._frames:
+            shape = None
+            for name in names:  # few calls: a decoder has an input for each layer's keys and values
+                value = inputs[name]
+                if not isinstance(value, np.ndarray) or value.dtype != dtype:
+                    return None
+                if value.shape != shape:
+                    shape = value.shape
+                    sums.append((frame, shape))
+                    if not frame.takes(shape, found):
+                        return None
+        return found if all(frame.adds_up(shape, found) for frame, shape in sums) else None
 
     def placeholders(self, extents: Mapping[str, int]) -> dict[str, AnyArray]:
         """Return arrays for the inputs at other extents, which take no memory."""

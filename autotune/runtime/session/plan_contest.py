@@ -48,16 +48,24 @@ def keep_faster_plan(
     heuristic = search.heuristic
     if heuristic is None or heuristic.scheduled == search.found.scheduled:
         return search
-    plan = GraphPlan(
-        search.plan.graph, search.plan.fingerprint, tuple(g.planned() for g in heuristic.groups)
-    )
     heard = silent if progress is None else progress
     heard("compare", 0, 1)
-    contest = _hold(search.plan, plan, graph, target, ranges, seed, build)
+    kept = with_heuristic_plan(search)
+    contest = _hold(search.plan, kept.plan, graph, target, ranges, seed, build)
     heard("compare", 1, 1)
     if contest is not None and contest.is_won:
         return replace(search, contest=contest)
-    return replace(search, plan=plan, found=heuristic, contest=contest)
+    return replace(kept, contest=contest)
+
+
+def with_heuristic_plan(search: GraphSearch) -> GraphSearch:
+    """Return the search with its heuristic plan as the found one; as it is where it has none."""
+    heuristic = search.heuristic
+    if heuristic is None:
+        return search
+    groups = tuple(group.planned() for group in heuristic.groups)
+    plan = GraphPlan(search.plan.graph, search.plan.fingerprint, groups)
+    return replace(search, plan=plan, found=heuristic)
 
 
 def _hold(

@@ -30,11 +30,13 @@ UNITS = 4
 class LowerBound:
     """Cycles that nothing undercuts, by the resource that takes them; the largest binds.
 
-    ``dram_bytes`` are those that must cross the DRAM channel.
+    ``dram_bytes`` are those that must cross the DRAM channel. ``is_exact`` is False for a roofline of measured peaks,
+    which holds as far as no kernel is faster than they are.
     """
 
     by_resource: Mapping[str, float]
     dram_bytes: float
+    is_exact: bool = True
 
     @property
     def cycles(self) -> float:

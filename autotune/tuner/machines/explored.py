@@ -93,10 +93,12 @@ class ExploreResult(Displayed):
 
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
-        """A row of texts for every machine of the front, then the base."""
-        return tuple(
-            (self.text(one.design), *self.figures(one)) for one in (*self.front, self.base)
-        )
+        """A row of texts for every machine of the front, those alike in all columns once, then the base."""
+        front = dict.fromkeys(self._row(one) for one in self.front)
+        return (*front, self._row(self.base))
+
+    def _row(self, one: Explored) -> tuple[str, ...]:
+        return (self.text(one.design), *self.figures(one))
 
     def text(self, design: Design) -> str:
         """Return a machine's main numbers, and those that were explored besides."""

@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.cost_model.bound.footprint import Reach
+from autotune.cost_model.bound.footprint import SOFTNESS, Reach, held_share
 
 DIMS = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 40)), min_size=1, max_size=4)
 MOVES = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 60)), max_size=2)
@@ -35,5 +35,19 @@ def test_loops_reach_what_all_their_trips_do(
 
 
 def test_neighbours_take_no_more_lines_than_they_fill() -> None:
-    assert Reach.of([(8, 64), (64, 1)]) == Reach(512, 512)
+    assert Reach.of([(8, 64), (64, 1)]) == Reach(512, 512, 512)
     assert Reach.of([(8, 1024), (1, 1)]).bytes >= 8 * 32
+
+
+def test_runs_are_what_a_call_finds_in_a_row() -> None:
+    assert Reach.of([(8, 1024), (64, 1)]).run == 64
+    assert Reach.of([(8, 1024), (64, 1)]).over([(4, 64)]).run == 64
+
+
+def test_a_cache_holds_all_of_little_half_of_its_size_and_nothing_of_much() -> None:
+    shares = [held_share(size, 1 << 20, SOFTNESS) for size in range(0, 1 << 21, 1 << 16)]
+    assert shares[0] == 1.0
+    assert shares[-1] == 0.0
+    assert held_share(1 << 20, 1 << 20, SOFTNESS) == 0.5
+    assert shares == sorted(shares, reverse=True)
+    assert len(set(shares)) > 8

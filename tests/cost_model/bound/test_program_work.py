@@ -97,3 +97,28 @@ def test_a_product_of_bf16_takes_half_of_the_multiply_adds() -> None:
     found = kernel_work(KernelSpec(half, AVX512_BF16))
     assert found["product_fmas"] == wide["product_fmas"] > 0
     assert found["product_steps"] == wide["product_steps"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "counted"),
+    [
+        (OpKind.SIGMOID, "exponentials"),
+        (OpKind.TANH, "tangents"),
+        (OpKind.GELU, "error_functions"),
+        (OpKind.LOG, "polynomials"),
+    ],
+)
+def test_functions_by_polynomials_have_kinds_of_their_own(kind: OpKind, counted: str) -> None:
+    b = GraphBuilder("function")
+    graph = b.build([b.add(kind, b.input("x", (64, 256)))])
+    names = {"exponentials", "tangents", "error_functions", "polynomials"}
+    for work in works(graph):
+        assert {name for name in names if work[name]} == {counted}
+
+
+def test_operands_near_the_size_of_a_cache_come_from_it_in_part() -> None:
+    """Of 1.5 and 2 MiB a cache of 2 MiB holds most and half: each byte is read once, some from beyond it."""
+    for rows, least, most in ((768, 0.05, 0.2), (1024, 0.5, 0.5)):
+        for work in works(relu(rows), count=1):
+            share = work["run_read_3"] / work["run_read_2"]
+            assert least <= share <= most

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotune.api.device_search import search_devices
 from autotune.errors import InputError, PlanError, TargetError
 from autotune.fusion.greedy import unfused
 from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
+from autotune.isa.formats import Format
+from autotune.quantisation.quantize import quantize
 from autotune.runtime.devices.device_worker import DeviceFailure, DeviceWorker
 from autotune.runtime.devices.placed_runs import PlacedRuns
 from autotune.runtime.devices.placed_table import placed_table
@@ -26,6 +30,7 @@ from autotune.runtime.session.session import Session
 from autotune.targets.device_set import DeviceSet
 from autotune.targets.opening import target
 from tests.drawn_graphs import graphs
+from tests.quantisation.test_quantize import saved
 from tests.runtime.devices.device_case import (
     Failing,
     Meeting,
@@ -48,6 +53,24 @@ def session_on(devices: DeviceSet, graph: Graph = GRAPH) -> Session:
     place = [number % len(devices.devices) for number in range(len(partition.groups))]
     choices = choices_on(graph, partition, devices, place)
     return Session(graph, devices, plan=plan_of(graph, devices, choices))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("format", "devices"), [("int8", "mobile,edge,cpu:1"), ("bf16", "mobile,server")]
+)
+def test_devices_that_share_a_narrow_format_compute_in_it(
+    format: str, devices: str, tmp_path: Path
+) -> None:
+    path, data = saved("mlp", tmp_path)
+    narrow = quantize(path, data, tmp_path / "narrow.onnx", format=format).file
+    search_devices(narrow, devices, measure=0, out=tmp_path / "net.plan")
+    feeds = {name: rows[0] for name, rows in np.load(data).items()}
+    with Session(tmp_path / "net.plan") as together, Session(narrow, "mobile") as alone:
+        (stored,) = {Format.INT8, Format.BF16} & {t.storage for t in together.graph.types.values()}
+        assert stored.name.lower() == format
+        for name, value in alone.run(feeds).items():
+            np.testing.assert_allclose(together.run(feeds)[name], value, rtol=1e-5, atol=1e-6)
 
 
 def assert_right(session: Session) -> None:

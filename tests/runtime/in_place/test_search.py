@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from autotune.fusion.group import Group
-from autotune.runtime.in_place.budget import Budget
+from autotune.runtime.in_place.budget import NO_LIMITS, Budget, Limits
+from autotune.runtime.in_place.kept_times import KeptTimes, Observed
 from autotune.runtime.in_place.search import InPlaceSearch
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
 from autotune.runtime.variants.schedules import estimate_of, propose_schedules
@@ -31,7 +32,9 @@ def scheduled(group: Group) -> Schedule | None:
     return heuristic_schedule(group, SPEC)
 
 
-def search(runs: StandIn, seed: int = 0, seconds: float = 60.0) -> InPlaceSearch:
+def search(
+    runs: StandIn, seed: int = 0, seconds: float = 60.0, limits: Limits = NO_LIMITS
+) -> InPlaceSearch:
     rng, estimate = np.random.default_rng(seed), estimate_of(None, SPEC)
 
     def propose(choice: Choice, count: int) -> tuple[Schedule, ...]:
@@ -39,7 +42,9 @@ def search(runs: StandIn, seed: int = 0, seconds: float = 60.0) -> InPlaceSearch
         return propose_schedules(choice.group, choice.schedule, SPEC, estimate, count, rng)
 
     budget = Budget(seconds, 0.0, runs.clock)
-    return InPlaceSearch(GRAPH, runs, PLAN, propose, scheduled, scheduled, budget, rng, silent)
+    return InPlaceSearch(
+        GRAPH, runs, PLAN, propose, scheduled, scheduled, budget, rng, silent, limits=limits
+    )
 
 
 def test_groups_go_to_one_core_where_only_their_neighbours_gain() -> None:
@@ -129,3 +134,67 @@ def test_a_small_budget_ends_soon(seconds: float) -> None:
     runs = StandIn(0)
     search(runs, seconds=seconds).run()
     assert runs.seconds < seconds + 5.0
+
+
+def kept_of(observed: list[Observed]) -> KeptTimes:
+    cpu = target("cpu:1")
+    return KeptTimes(one.record(cpu, GRAPH.name) for one in observed)
+
+
+def test_a_search_begins_with_what_an_interrupted_one_kept() -> None:
+    observed: list[Observed] = []
+    runs = StandIn(0)
+    first = search(runs)
+    first.keep, runs.stops_after = observed.extend, 20.0
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    kept = kept_of(observed)
+    slower = [
+        one
+        for one in observed
+        for used in PLAN
+        if used.group.key == one.group.key
+        and used.schedule is not None
+        and kept.is_slower(one.group, one.schedule, used.schedule)
+    ]
+    assert slower
+    few = Limits(plans=1, candidates=4)
+    seen: list[Observed] = []
+    seconds = []
+    for begins_with in (KeptTimes(), kept):
+        took = 0.0
+        for seed in range(1, 4):
+            again = StandIn(seed)
+            second = search(again, seed, seconds=20.0, limits=few)
+            second.kept, second.keep = begins_with, seen.extend
+            if begins_with is not kept:
+                second.keep = lambda observed: None
+            took += total(again, second.run())
+        seconds.append(took)
+    assert seconds[1] < seconds[0]
+    measured = {(one.group.key, one.schedule) for one in seen}
+    alone = {(one.group.key, one.schedule) for one in slower if _is_not_alone(one)}
+    assert not measured & alone
+
+
+def _is_not_alone(observed: Observed) -> bool:
+    """Return True for schedules that only a proposal brings: merges and cuts bring heuristic ones."""
+    return observed.schedule != scheduled(observed.group)
+
+
+@pytest.mark.parametrize("candidates", [0, 1, 7])
+def test_no_more_candidates_are_measured_than_wanted(candidates: int) -> None:
+    runs = StandIn(0)
+    one = search(runs, limits=Limits(candidates=candidates))
+    seen: list[Observed] = []
+    one.keep = seen.extend
+    one.run()
+    assert one.tried <= candidates
+    new = {(x.group.key, x.schedule) for x in seen} - {(x.group.key, x.schedule) for x in PLAN}
+    assert len(new) <= candidates
+
+
+def test_no_more_plans_are_tried_than_wanted() -> None:
+    one = search(StandIn(0), limits=Limits(plans=2))
+    one.run()
+    assert len(one.generations) == 2

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +13,18 @@ import pytest
 
 import autotune
 from autotune.errors import InputError
+from autotune.runtime.in_place.kept_times import KeptTimes
 from autotune.runtime.in_place.search import InPlaceSearch
 from autotune.runtime.in_place.timed_search import CONTEST_RUNS, CONTEST_SECONDS, Allowance
 from autotune.runtime.session import plan_contest
+from autotune.schedule.schedule import Schedule
 from autotune.store.store import Store
 from autotune.targets.opening import target
 from autotune.tuner.choice import Choice
 from autotune.tuner.contest import Contest
+from autotune.tuner.heuristic_plan import heuristic_choices
+from autotune.tuner.interruption import SearchInterrupted
+from autotune.tuner.plan import Plan
 
 
 def decide(monkeypatch: pytest.MonkeyPatch, *, is_won: bool) -> None:
@@ -37,6 +46,7 @@ def test_a_search_without_calibration_gives_a_plan_that_runs(
     assert result.found.measured_cycles is not None
     assert result.heuristic is not None and result.heuristic.measured_cycles is not None
     assert result.trials[0].strategy == "heuristic"
+    assert result.above_bound is not None and result.above_bound > 0 and not result.is_bound_exact
     session = autotune.Session(path, target="cpu:1")
     inputs = {x: np.ones(shape, np.float32) for x, shape in _inputs().items()}
     plain = autotune.Session("mlp", target="cpu:1").run(inputs)
@@ -44,7 +54,7 @@ def test_a_search_without_calibration_gives_a_plan_that_runs(
         np.testing.assert_allclose(value, plain[name], rtol=1e-3, atol=1e-5)
     with Store.open(store) as records:
         kept = records.records(target("cpu:1").spec.profile_id)
-    assert {record.source for record in kept} == {"run"}
+    assert {record.source for record in kept} == {"run", "search"}
     assert len(kept) == result.measurements > 0
 
 
@@ -53,25 +63,89 @@ def _inputs() -> dict[str, tuple[int, ...]]:
     return {x: graph.shape(x) for x in graph.inputs}
 
 
+def adopt_another(search: InPlaceSearch) -> None:
+    """Adopt another schedule for a group."""
+    at = next(i for i, choice in enumerate(search.plan) if choice.schedule is not None)
+    other = search.propose(search.plan[at], 4)[0]
+    plan = list(search.plan)
+    plan[at] = Choice(plan[at].group, other)
+    search.plan = tuple(plan)
+
+
 @pytest.mark.parametrize("is_won", [True, False])
-def test_ctrl_c_writes_the_plan_so_far_if_it_won(
+def test_ctrl_c_writes_the_plan_so_far_if_it_won_and_else_the_heuristic_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_won: bool
 ) -> None:
     def interrupted(search: InPlaceSearch) -> None:
-        """Adopt another schedule for a group, and end."""
-        at = next(i for i, choice in enumerate(search.plan) if choice.schedule is not None)
-        other = search.propose(search.plan[at], 4)[0]
-        plan = list(search.plan)
-        plan[at] = Choice(plan[at].group, other)
-        search.plan = tuple(plan)
+        adopt_another(search)
         raise KeyboardInterrupt
 
     decide(monkeypatch, is_won=is_won)
     monkeypatch.setattr(InPlaceSearch, "run", interrupted)
     path = tmp_path / "mlp.plan"
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SearchInterrupted) as stop:
         autotune.search("mlp", "cpu:1", out=path, store=tmp_path / "store.db")
-    assert path.exists() == is_won
+    assert stop.value.result.is_heuristic != is_won
+    assert Plan.load(path) == stop.value.result.plan
+
+
+def test_ctrl_c_in_the_contest_leaves_the_heuristic_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> Contest:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plan_contest, "hold_contest", interrupted)
+    monkeypatch.setattr(InPlaceSearch, "run", adopt_another)
+    path = tmp_path / "mlp.plan"
+    with pytest.raises(SearchInterrupted) as stop:
+        autotune.search("mlp", "cpu:1", out=path, store=tmp_path / "store.db")
+    assert stop.value.result.is_heuristic
+    assert stop.value.result.found.measured_cycles is not None
+    assert Plan.load(path) == stop.value.result.plan
+
+
+def test_kill_9_loses_nothing_measured_and_the_next_search_begins_with_it(tmp_path: Path) -> None:
+    place, cpu = tmp_path / "store.db", target("cpu:1")
+    code = f"import autotune; autotune.search('mlp', 'cpu:1', seconds=60.0, store={str(place)!r})"
+    process = subprocess.Popen([sys.executable, "-c", code])
+    deadline = time.monotonic() + 180.0
+    with Store.open(place) as store:
+        while store.count(cpu.spec.profile_id, "search") < 10 and time.monotonic() < deadline:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        before = store.records(cpu.spec.profile_id, "search")
+        assert len(before) >= 10
+        kept = KeptTimes.read(store, cpu, before[0].network)
+    graph = autotune.load_network("mlp", layout=cpu.spec.layout, accuracy="close")
+    times = [kept.best(choice.group) for choice in heuristic_choices(graph, cpu.spec)]
+    assert any(times)
+    result = autotune.search("mlp", "cpu:1", seconds=2.0, store=place)
+    with Store.open(place) as store:
+        assert store.records(cpu.spec.profile_id, "search")[: len(before)] == before
+    assert result.measurements > 0
+
+
+def test_limits_of_candidates_and_plans_take_effect(tmp_path: Path) -> None:
+    limits = {"trials": 1, "measure": 3}
+    result = autotune.search("mlp", "cpu:1", seconds=4.0, store=tmp_path / "a.db", **limits)
+    (graph,) = result.graphs
+    assert graph.heuristic is not None
+    in_use = {(one.group.key, one.schedule) for one in graph.heuristic.groups}
+    screened = {
+        (one.group_key, Schedule.from_json(one.schedule_json))
+        for one in result.records
+        if one.source == "search"
+    }
+    assert len(screened - in_use) <= 3
+    assert len(graph.trials) <= 2
+
+
+def test_a_time_limit_of_single_measurements_is_refused() -> None:
+    with pytest.raises(InputError, match="measures by whole runs"):
+        autotune.search("mlp", "cpu:1", time_limit_seconds=3.0)
 
 
 def test_seconds_are_for_machines_that_are_timed() -> None:

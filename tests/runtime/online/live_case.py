@@ -38,7 +38,7 @@ from autotune.targets.spec import HardwareSpec
 
 SPEC = load_spec("cpu:1")
 Clock = Callable[[Names], float]
-"""Microseconds of a group by its operators."""
+"""Tenths of a millisecond of a group by its operators."""
 
 
 def chain(length: int = 4) -> Graph:
@@ -75,11 +75,13 @@ def feeds(graph: Graph, seed: int = 0) -> dict[str, Array]:
 
 @dataclass
 class DrawnMachine:
-    """A target that runs whole networks. ``clock`` gives a group's microseconds, ``noise`` the spread of one time."""
+    """A target that runs whole networks. ``clock`` gives a group's tenths of a millisecond, ``noise`` the spread of one time,
+    ``outliers`` the share of those that take three times as long."""
 
     graph: Graph
     clock: Clock
     noise: float = 0.05
+    outliers: float = 0.01
     seed: int = 0
     name: str = "drawn"
     spec: HardwareSpec = SPEC
@@ -101,8 +103,8 @@ class DrawnMachine:
     def drawn(self, names: Sequence[Names]) -> npt.NDArray[np.float64]:
         """Nanoseconds of one execution of groups, with an outlier now and then."""
         noise = np.exp(self.noise * self.rng.standard_normal(len(names)))
-        outlier = np.where(self.rng.random(len(names)) < 0.01, 3.0, 1.0)
-        drawn: npt.NDArray[np.float64] = outlier * noise * [1000 * self.clock(x) for x in names]
+        outlier = np.where(self.rng.random(len(names)) < self.outliers, 3.0, 1.0)
+        drawn: npt.NDArray[np.float64] = outlier * noise * [100_000 * self.clock(x) for x in names]
         return drawn
 
     def linkables(self, network: object) -> Any:
@@ -166,15 +168,16 @@ class DrawnDraft:
 
 @dataclass
 class ScriptedProposer:
-    """Proposes those of its edits that apply and are not settled, all at once; ``refuses`` are wrong."""
+    """Proposes those of its edits that apply and are not settled, all at once or ``apart``; ``refuses`` are wrong."""
 
     machine: DrawnMachine
     edits: Sequence[Edit]
     refuses: Sequence[Edit] = ()
     seen: list[Occasion] = field(default_factory=list)
     fails: int = 0
+    apart: bool = False
 
-    def propose(self, occasion: Occasion) -> Version | None:
+    def propose(self, occasion: Occasion) -> tuple[Version, ...]:
         """Return the version, or raise while it ``fails``."""
         if self.fails:
             self.fails -= 1
@@ -188,9 +191,14 @@ class ScriptedProposer:
                 if edit.key not in occasion.settled and applies(occasion.plan, edit)
             )
             if not edits:
-                return None
+                return ()
+            if self.apart:
+                return tuple(self._version(occasion.plan, (edit,)) for edit in edits)
+        return (self._version(occasion.plan, edits),)
+
+    def _version(self, plan: Sequence[Grouping], edits: tuple[Edit, ...]) -> Version:
         good = tuple(edit for edit in edits if edit not in self.refuses)
-        draft: Any = DrawnDraft(self.machine, edited(occasion.plan, good))
+        draft: Any = DrawnDraft(self.machine, edited(plan, good))
         return Version(good, draft, tuple(edit for edit in edits if edit not in good))
 
     def close(self) -> None:

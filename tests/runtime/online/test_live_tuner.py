@@ -13,18 +13,20 @@ import pytest
 
 from autotune.errors import AutotuneError
 from autotune.runtime.execution.event import EventKind
-from autotune.runtime.online.live_trial import SHARE
+from autotune.runtime.online.bursts import GAP, BurstShape
 from autotune.runtime.online.live_tuner import EVENTS_KEPT
 from autotune.runtime.online.serving import WINDOW_RUNS
+from autotune.runtime.online.trial_budget import BUDGET
 from autotune.runtime.variants.variants import Names
 from tests.runtime.online.live_case import Bench, DrawnMachine, chain, grouped, merge
 
 GRAPH = chain()
 P0T0, P1T1 = merge(GRAPH, "p0", "t0"), merge(GRAPH, "p1", "t1")
+P2T2 = merge(GRAPH, "p2", "t2")
 
 
 def alone(names: Names) -> float:
-    """Ten microseconds an operator, whoever it runs with."""
+    """A millisecond an operator, whoever it runs with."""
     return 10.0 * len(names)
 
 
@@ -68,6 +70,34 @@ def test_of_two_edits_on_trial_only_the_better_one_is_adopted() -> None:
     assert any(seen.wishes == (P0T0,) for seen in b.proposer.seen)
 
 
+def test_of_edits_in_several_versions_the_promising_ones_alone_go_on_trial() -> None:
+    def clock(names: Names) -> float:
+        return alone(names) * {("p0", "t0"): 0.8, ("p1", "t1"): 1.1}.get(names, 1.0)
+
+    b = Bench(DrawnMachine(GRAPH, clock, 0.01, 0.0), [P0T0, P1T1, P2T2])
+    b.proposer.apart = True
+    b.run(2500)
+    screened, chosen, tried = b.kinds()[:3]
+    assert (screened, chosen, tried) == (
+        EventKind.PROPOSED,
+        EventKind.MEASURED,
+        EventKind.PROPOSED,
+    )
+    wishes = [{edit.key for edit in seen.wishes} for seen in b.proposer.seen if seen.wishes]
+    assert P0T0.key in wishes[0] and all(P1T1.key not in wished for wished in wishes)
+    assert ("p0", "t0") in b.groups
+    assert {("p1",), ("t1",), ("p2",), ("t2",)} <= b.groups
+    assert b.tuner.budget.spent_share <= 1.5 * BUDGET
+
+
+def test_a_screening_without_promise_tries_nothing_and_counts_as_fruitless() -> None:
+    b = Bench(replace(merged(1.05), noise=0.01, outliers=0.0), [P0T0, P1T1, P2T2])
+    b.proposer.apart = True
+    b.run(3000)
+    assert b.kinds() == [EventKind.PROPOSED, EventKind.MEASURED]
+    assert b.published.current.plan_version == 0
+
+
 def test_a_merge_that_computes_other_numbers_is_never_served() -> None:
     b = Bench(merged(0.5), [P0T0])
     b.proposer.refuses = [P0T0]
@@ -76,10 +106,10 @@ def test_a_merge_that_computes_other_numbers_is_never_served() -> None:
     assert b.published.current.plan_version == 0
 
 
-def test_a_trial_takes_at_most_one_request_in_eight_and_never_two_in_a_row() -> None:
+def test_a_trial_takes_at_most_one_request_in_nine() -> None:
     b = Bench(merged(0.9), [P0T0])
     served = []
-    for _ in range(600):
+    for _ in range(1500):
         opened = b.tuner._open
         _, trace = b.serving.run(b.feeds)
         served.append(opened is not None and len(trace.groups) < len(GRAPH.ops))
@@ -87,8 +117,12 @@ def test_a_trial_takes_at_most_one_request_in_eight_and_never_two_in_a_row() -> 
             break
         b.tuner.step()
     places = [i for i, one in enumerate(served) if one]
-    assert len(places) > 10
-    assert all(two - one >= SHARE for one, two in pairwise(places))
+    shape = BurstShape.of(8e-3)
+    bursts = [i for i, place in enumerate(places) if i == 0 or place > places[i - 1] + 1]
+    assert len(bursts) > 10
+    assert all(two - one == shape.runs for one, two in pairwise(bursts))
+    gaps = [two - one for one, two in pairwise(places) if two > one + 1]
+    assert min(gaps) > GAP * shape.runs
 
 
 def test_an_adopted_merge_that_no_longer_delivers_is_split() -> None:

@@ -8,11 +8,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from autotune.runtime.online.live_trial import MOST_SERVED, LiveTrial, Scope
+from autotune.runtime.online.bursts import BurstShape
+from autotune.runtime.online.compared_runs import Scope
+from autotune.runtime.online.live_trial import MOST_BURSTS, LiveTrial
 from autotune.runtime.online.paired_test import PairedTest, Verdict
+from autotune.runtime.online.trial_budget import TrialBudget
 from autotune.tuner.contest import LOOKS, RISK
 
 TRIALS = 4000
+ONE = BurstShape(1, 1)
 Floats = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 """Times of two requests in a row, [..., 2]."""
@@ -93,38 +97,68 @@ def test_a_version_slower_by_a_third_ends_after_a_few_requests() -> None:
     assert test.verdict is Verdict.WORSE
 
 
-def test_a_request_is_paired_with_the_one_before_and_the_one_behind_in_turns() -> None:
-    trial = LiveTrial([("change", Scope((0,), (0,)))], np.random.default_rng(0))
-    for at in range(1, 7):
-        for base, is_proposed in ((100, False), (400, True), (200, False), (150, False)):
-            trial.note(np.array([base * at]), is_proposed, True)
-    trial.evaluate()
-    found = np.exp(trial.tests[0][2].ratios)
-    np.testing.assert_allclose(found, [4.0, 2.0, 4.0, 2.0])
+def trial(*changes: str, shape: BurstShape = ONE) -> LiveTrial[str]:
+    scopes = [(change, Scope((0,), (0,))) for change in changes]
+    return LiveTrial(scopes, shape, np.random.default_rng(0), TrialBudget())
+
+
+def serve(tried: LiveTrial[str], burst: int, *times: int, is_alone: bool = True) -> None:
+    """Note a run before, those of a burst, and two behind."""
+    before, *own, cold, behind = times
+    for took, at in ((before, None), *((x, burst) for x in own), (cold, None), (behind, None)):
+        tried.note(np.array([took]), at, is_alone)
+
+
+def test_a_burst_is_compared_with_the_runs_behind_it() -> None:
+    tried = trial("change")
+    for at in range(1, 5):
+        serve(tried, at, 100 * at, 9999 * at, 400 * at, 9999 * at, 200 * at)
+    tried.evaluate()
+    np.testing.assert_allclose(np.exp(tried.tests[0][2].ratios), [2.0] * 4)
+
+
+def test_a_burst_is_one_pair_of_medians_whose_cold_runs_count_nothing() -> None:
+    tried = trial("change", shape=BurstShape(2, 3))
+    for took in (50, 60, 70):
+        tried.note(np.array([took]), None, True)
+    for took in (9999, 9999, 190, 200, 777):
+        tried.note(np.array([took]), 0, True)
+    for took in (9999, 9999, 90, 100, 110):
+        tried.note(np.array([took]), None, True)
+    tried.evaluate()
+    np.testing.assert_allclose(np.exp(tried.tests[0][2].ratios), [2.0])
+
+
+def test_both_sides_of_a_burst_that_lost_runs_count_equally_many() -> None:
+    for lost, ratios in ((0, [3.0]), (1, [2.0]), (2, [2.0]), (3, [])):
+        tried = trial("change", shape=BurstShape(1, 3))
+        times = (100, 100, 100), (9999, 200, 300, 300), (100, 100, 100, 100)
+        for took, burst in zip(times, (None, 0, None), strict=True):
+            for one in took[: len(took) - lost] if burst == 0 else took:
+                tried.note(np.array([one]), burst, True)
+        tried.evaluate()
+        np.testing.assert_allclose(np.exp(tried.tests[0][2].ratios), ratios)
 
 
 def test_the_risk_of_a_trial_is_shared_by_its_changes() -> None:
-    scope = Scope((0,), (0,))
-    trial = LiveTrial([(str(i), scope) for i in range(12)], np.random.default_rng(0))
-    for _ in range(LOOKS[0] + 2):
-        for took, is_proposed in ((100, False), (90, True), (100, False)):
-            trial.note(np.array([took]), is_proposed, True)
-    trial.evaluate()
+    tried = trial(*map(str, range(12)))
+    for burst in range(LOOKS[0]):
+        serve(tried, burst, 100, 90, 90, 100, 100)
+    tried.evaluate()
     alone, shared = PairedTest(), PairedTest(RISK / 12)
     for ratio in [-0.1] * 14 + [0.1] * 2:
         alone.add(ratio)
         shared.add(ratio)
     assert alone.verdict is Verdict.BETTER
     assert shared.verdict is Verdict.OPEN
-    assert all(test.verdict is Verdict.BETTER for _, _, test in trial.tests)
+    assert all(test.verdict is Verdict.BETTER for _, _, test in tried.tests)
 
 
 def test_a_trial_that_nothing_decides_ends() -> None:
-    trial = LiveTrial([("change", Scope((0,), (0,)))], np.random.default_rng(0))
-    for _ in range(MOST_SERVED):
-        for is_proposed in (False, True, False):
-            trial.note(np.array([100]), is_proposed, is_alone=False)
-        if trial.evaluate():
+    tried = trial("change")
+    for burst in range(MOST_BURSTS):
+        serve(tried, burst, 100, 100, 100, 100, 100, is_alone=False)
+        if tried.evaluate():
             break
-    assert trial.served == MOST_SERVED
-    assert trial.tests[0][2].verdict is Verdict.OPEN
+    assert tried.bursts == MOST_BURSTS
+    assert tried.tests[0][2].verdict is Verdict.OPEN

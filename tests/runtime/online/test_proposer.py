@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -21,6 +23,7 @@ from autotune.runtime.online.draft_transfer import DraftReceiver, DraftSender
 from autotune.runtime.online.input_samples import KEPT, InputSamples, with_edges
 from autotune.runtime.online.proposer import LocalProposer, Occasion
 from autotune.runtime.online.proposer_process import ProposerProcess
+from autotune.runtime.online.thread_priority import LOWEST
 from autotune.runtime.variants.edits import EditKind, Grouping, groupings_of
 from autotune.targets.native.running.target import NativeTarget
 from tests.runtime.online.live_case import SPEC, chain, feeds, grouped, merge
@@ -48,35 +51,53 @@ def outputs(draft: Draft, fed: dict[str, Array]) -> dict[str, Array]:
 
 
 def test_frequent_neighbours_that_pass_data_are_proposed_as_merges() -> None:
-    version = local().propose(occasion(grouped(GRAPH)))
-    assert version is not None
-    kinds = {edit.kind for edit in version.edits}
-    assert EditKind.MERGE in kinds
-    assert sum(len(e.names) for e in version.edits) == len(
-        frozenset().union(*(e.names for e in version.edits))
-    )
+    versions = local().propose(occasion(grouped(GRAPH)))
+    assert len(versions) > 1
+    assert EditKind.MERGE in {edit.kind for version in versions for edit in version.edits}
+
+
+def test_a_version_touches_no_group_twice_and_no_edit_is_in_two_versions() -> None:
+    versions = local().propose(occasion(grouped(GRAPH)))
+    for version in versions:
+        assert sum(len(e.names) for e in version.edits) == len(
+            frozenset().union(*(e.names for e in version.edits))
+        )
+    keys = [edit.key for version in versions for edit in version.edits]
+    assert len(keys) == len(set(keys))
 
 
 def test_rare_pairs_are_not_merged() -> None:
-    version = local().propose(occasion(grouped(GRAPH), frequencies={}))
-    assert version is None or EditKind.MERGE not in {edit.kind for edit in version.edits}
+    versions = local().propose(occasion(grouped(GRAPH), frequencies={}))
+    assert EditKind.MERGE not in {edit.kind for version in versions for edit in version.edits}
 
 
 def test_settled_edits_are_not_proposed_again() -> None:
     proposer, settled = local(), set[str]()
     for _ in range(50):
-        version = proposer.propose(occasion(grouped(GRAPH), settled=frozenset(settled)))
-        if version is None:
+        versions = proposer.propose(occasion(grouped(GRAPH), settled=frozenset(settled)))
+        if not versions:
             return
-        keys = {edit.key for edit in (*version.edits, *version.refused)}
+        keys = {edit.key for one in versions for edit in (*one.edits, *one.refused)}
         assert keys and settled.isdisjoint(keys)
         settled |= keys
     pytest.fail("proposals never end")
 
 
+def test_a_screening_packs_no_more_constants_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    product = next(iter(GRAPH.constants.values()))
+    monkeypatch.setattr(proposer_module, "MOST_BYTES", 2 * product.nbytes)
+    versions = local().propose(occasion(grouped(GRAPH)))
+    edits = [edit for version in versions for edit in version.edits]
+    packed = sum(
+        product.nbytes * sum(name.startswith("p") for name in edit.names) for edit in edits
+    )
+    assert 0 < packed <= 2 * product.nbytes
+
+
 def test_a_version_computes_what_the_reference_computes() -> None:
-    version = local().propose(occasion(grouped(GRAPH), wishes=(merge(GRAPH, "p0", "t0"),)))
-    assert version is not None
+    (version,) = local().propose(occasion(grouped(GRAPH), wishes=(merge(GRAPH, "p0", "t0"),)))
     fed = feeds(GRAPH, 3)
     for name, value in evaluate(GRAPH, fed).items():
         np.testing.assert_allclose(outputs(version.draft, fed)[name], value, rtol=1e-4, atol=1e-5)
@@ -93,8 +114,7 @@ def test_edits_that_compute_other_numbers_are_refused_and_the_others_stay(
         return "p1" not in groups and honest(self, draft)
 
     monkeypatch.setattr(proposer_module._Check, "agrees", agrees)
-    version = local().propose(occasion(grouped(GRAPH), wishes=(good, bad)))
-    assert version is not None
+    (version,) = local().propose(occasion(grouped(GRAPH), wishes=(good, bad)))
     assert version.edits == (good,)
     assert version.refused == (bad,)
 
@@ -124,8 +144,8 @@ def test_edge_values_stay_within_ranges() -> None:
 def test_what_travelled_once_stays_behind() -> None:
     proposer, sender, receiver = local(), DraftSender(), DraftReceiver()
     plan = grouped(GRAPH)
-    first = proposer.propose(occasion(plan, wishes=()))
-    second = proposer.propose(occasion(plan, wishes=(merge(GRAPH, "p0", "t0"),)))
+    (first,) = proposer.propose(occasion(plan, wishes=()))
+    (second,) = proposer.propose(occasion(plan, wishes=(merge(GRAPH, "p0", "t0"),)))
     assert first is not None
     assert second is not None
     one, two = sender.send(first.draft), sender.send(second.draft)
@@ -140,8 +160,7 @@ def test_what_travelled_once_stays_behind() -> None:
 def test_another_process_proposes_the_same_and_may_be_ended_at_any_time() -> None:
     process = ProposerProcess(GRAPH, SPEC, {})
     wish = merge(GRAPH, "p0", "t0")
-    version = process.propose(occasion(grouped(GRAPH), wishes=(wish,)))
-    assert version is not None
+    (version,) = process.propose(occasion(grouped(GRAPH), wishes=(wish,)))
     assert version.edits == (wish,)
     fed = feeds(GRAPH, 5)
     for name, value in evaluate(GRAPH, fed).items():
@@ -157,11 +176,28 @@ def test_another_process_proposes_the_same_and_may_be_ended_at_any_time() -> Non
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process can be stopped here")
+@pytest.mark.skipif(sys.platform != "linux", reason="priorities of Linux")
+def test_the_process_runs_on_idle_cores_alone_until_it_has_waited_for_long() -> None:
+    process = ProposerProcess(GRAPH, SPEC, {})
+    try:
+        process.propose(occasion(grouped(GRAPH), wishes=()))
+        assert process._worker is not None
+        number = process._worker.process.pid
+        assert os.sched_getscheduler(number) == os.SCHED_IDLE
+        assert os.getpriority(os.PRIO_PROCESS, number) == LOWEST
+        process._hurry()
+        if os.geteuid() == 0:  # others may not be permitted to
+            assert os.sched_getscheduler(number) == os.SCHED_OTHER
+        assert process.propose(occasion(grouped(GRAPH), wishes=()))
+    finally:
+        process.close()
+
+
 def test_a_process_that_hangs_is_ended_and_another_takes_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     process = ProposerProcess(GRAPH, SPEC, {})
-    assert process.propose(occasion(grouped(GRAPH), wishes=())) is not None
+    assert process.propose(occasion(grouped(GRAPH), wishes=()))
     worker = process._worker
     assert worker is not None
     worker.process.send_signal(signal.SIGSTOP)
@@ -172,7 +208,7 @@ def test_a_process_that_hangs_is_ended_and_another_takes_its_place(
         ):
             process.propose(occasion(grouped(GRAPH), wishes=()))
     assert worker.process.returncode is not None
-    assert process.propose(occasion(grouped(GRAPH), wishes=())) is not None
+    assert process.propose(occasion(grouped(GRAPH), wishes=()))
     process.give_up()
 
 
@@ -187,12 +223,11 @@ def test_half_an_answer_is_not_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(MemoryError):
             process.propose(occasion(grouped(GRAPH), wishes=()))
     assert process._worker is None
-    assert process.propose(occasion(grouped(GRAPH), wishes=())) is not None
+    assert process.propose(occasion(grouped(GRAPH), wishes=()))
     process.give_up()
 
 
 def test_a_plan_as_names_is_the_plan() -> None:
-    version = local().propose(occasion(grouped(GRAPH), wishes=()))
-    assert version is not None
+    (version,) = local().propose(occasion(grouped(GRAPH), wishes=()))
     table = version.draft.table(GRAPH, TARGET)
     assert groupings_of(table.choices) == grouped(GRAPH)

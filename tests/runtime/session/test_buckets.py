@@ -20,18 +20,19 @@ from autotune.runtime.session import buckets, dynamic
 from autotune.runtime.session.dynamic import DynamicSession
 from autotune.runtime.session.open_dims import OpenDims
 from autotune.runtime.session.session import Session
+from autotune.runtime.session.tiered_part import TieredPart
 from tests.runtime.control_case import model_of
 
 HEADS, DEPTH, WORDS = 2, 8, 23
 
 
-def fed(past: int, sequence: int) -> dict[str, np.ndarray]:
+def fed(past: int, sequence: int, batch: int = 1) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(past)
-    cache = (1, HEADS, past, DEPTH)
+    cache = (batch, HEADS, past, DEPTH)
     return {
-        "input_ids": rng.integers(0, WORDS, (1, sequence)),
-        "position_ids": np.arange(past, past + sequence)[None],
-        "attention_mask": np.ones((1, past + sequence), np.int64),
+        "input_ids": rng.integers(0, WORDS, (batch, sequence)),
+        "position_ids": np.tile(np.arange(past, past + sequence), (batch, 1)),
+        "attention_mask": np.ones((batch, past + sequence), np.int64),
         "past_key_values.0.key": rng.standard_normal(cache).astype(np.float32),
         "past_key_values.0.value": rng.standard_normal(cache).astype(np.float32),
     }
@@ -154,15 +155,16 @@ def test_a_step_waits_for_the_proof_rather_than_import_a_shape_of_its_own(
         return genuine(*given)
 
     monkeypatch.setattr(dynamic, "now_ns", lambda: 0)  # as a file that was just written
-    monkeypatch.setattr(buckets, "prove", prove)
     monkeypatch.setattr(buckets, "_PROOF_SECONDS", 60)
     with Session(decoder, "cpu:1") as session:
+        monkeypatch.setattr(buckets, "prove", prove)
+        session.run(fed(6, 1, batch=2))
         threading.Timer(0.1, begun.set).start()
-        inputs = fed(7, 1)
+        inputs = fed(7, 1, batch=2)
         made = session.run(inputs)
         network = session._network
         assert isinstance(network, DynamicSession)
-        assert not network._versions.held, "the bucket served the step"
+        assert len(network._versions.held) == 1, "the bucket served the second step"
         for name, value in session.reference_outputs(inputs).items():
             np.testing.assert_allclose(made[name], value, rtol=2e-5, atol=2e-5)
 
@@ -177,15 +179,99 @@ def test_a_step_waits_for_no_proof_that_takes_long(
         raise Unfit("took long")
 
     monkeypatch.setattr(dynamic, "now_ns", lambda: 0)  # as a file that was just written
-    monkeypatch.setattr(buckets, "prove", prove)
     monkeypatch.setattr(buckets, "_PROOF_SECONDS", 0.01)
     with Session(decoder, "cpu:1") as session:
-        session.run(fed(7, 1))
+        monkeypatch.setattr(buckets, "prove", prove)
+        for past in (6, 7):
+            session.run(fed(past, 1, batch=2))
         network = session._network
         assert isinstance(network, DynamicSession)
-        assert len(network._versions.held) == 1, "it ran at its own shape"
+        assert len(network._versions.held) == 2, "they ran at their own shapes"
         monkeypatch.setattr(buckets, "_PROOF_SECONDS", 60)
-        session.run(fed(8, 1))
-        assert len(network._versions.held) == 2, "no step waits again"
+        session.run(fed(8, 1, batch=2))
+        assert len(network._versions.held) == 3, "no step waits again"
         ended.set()
         session.wait_idle(300)
+
+
+def test_a_decoder_that_may_not_be_padded_opens_and_runs(
+    decoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prove(*_: Any) -> PaddedGraph:
+        raise Unfit("reads padding")
+
+    monkeypatch.setattr(dynamic, "now_ns", lambda: 0)  # as a file that was just written
+    monkeypatch.setattr(buckets, "prove", prove)
+    with Session(decoder, "cpu:1") as session:
+        inputs = fed(7, 1)
+        made = session.run(inputs)
+        for name, value in session.reference_outputs(inputs).items():
+            np.testing.assert_allclose(made[name], value, rtol=2e-5, atol=2e-5)
+
+
+def _generated(session: Session, first: int, count: int, hand_on: Any) -> list[dict[str, Any]]:
+    """Steps whose cache is what ``hand_on`` makes of the one that the step before returned."""
+    inputs, made = fed(first, 1), list[dict[str, Any]]()
+    for past in range(first, first + count):
+        inputs |= {x: y for x, y in fed(past, 1).items() if "past" not in x}
+        made.append(session.run(inputs))
+        cache = {
+            x: made[-1][x.replace("past_key_values", "present")] for x in inputs if "past" in x
+        }
+        inputs |= {x: hand_on(y) for x, y in cache.items()}
+    return made
+
+
+@pytest.mark.parametrize(
+    "hand_on",
+    [
+        lambda y: y,
+        lambda y: y[:, :, :],
+        lambda y: y[::-1, :, :, :],
+        lambda y: np.pad(y, ((0, 0), (0, 0), (9, 0), (0, 0)), constant_values=7.0)[:, :, 9:],
+    ],
+    ids=["as it is", "a view", "a reversed view", "a part of an array of the caller's"],
+)
+def test_a_cache_that_is_handed_back_is_what_a_copy_of_it_is(decoder: Path, hand_on: Any) -> None:
+    with Session(decoder, "cpu:1") as session:
+        made = _generated(session, 253, 5, hand_on)  # beyond the first bucket
+        wanted = _generated(session, 253, 5, lambda y: hand_on(y).copy())
+    for one, other in zip(made, wanted, strict=True):
+        for name, value in other.items():
+            np.testing.assert_allclose(one[name], value, rtol=2e-5, atol=2e-5)
+
+
+def test_a_part_of_a_cache_that_is_handed_back_lies_in_zeros(decoder: Path) -> None:
+    """A sliding window drops the first place: what stands before the rest is no padding."""
+    with Session(decoder, "cpu:1") as session:
+        made = session.run(fed(6, 1))
+        cache = {}
+        for name in (x for x in fed(6, 1) if "past" in x):
+            whole = made[name.replace("past_key_values", "present")]
+            whole[:, :, 0] = np.inf
+            cache[name] = whole[:, :, 1:]
+        copied = {x: y.copy() for x, y in cache.items()}
+        one, other = session.run(fed(6, 1) | cache), session.run(fed(6, 1) | copied)
+    for name, value in other.items():
+        np.testing.assert_array_equal(one[name], value)
+
+
+def test_a_cache_that_is_handed_back_is_run_where_it_is(
+    decoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[Any] = []
+    genuine = TieredPart.run
+
+    def run(part: TieredPart, inputs: Any) -> Any:
+        ran.append(inputs["past_key_values.0.key"])
+        return genuine(part, inputs)
+
+    with Session(decoder, "cpu:1") as session:
+        monkeypatch.setattr(TieredPart, "run", run)
+        made = _generated(session, 3, 4, lambda y: y)
+        for one, taken in zip(made, ran[1:], strict=False):
+            assert np.shares_memory(one["present.0.key"], taken)
+        kept = [one["present.0.key"].copy() for one in made]
+        _generated(session, 3, 4, lambda y: y)
+        for one, value in zip(made, kept, strict=True):
+            np.testing.assert_array_equal(one["present.0.key"], value)

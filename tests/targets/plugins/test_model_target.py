@@ -69,6 +69,25 @@ def test_what_is_no_time_fails_in_one_line(function: object, reason: str) -> Non
         ModelTarget("mine", function).time(exported())
 
 
+def test_failed_calls_are_made_again_and_counted() -> None:
+    cost = ModelTarget("mine", functions.flaky).time(exported())
+    assert cost.counters["failed_calls"] in (2, 3) and cost.remark == "RuntimeError: link busy"
+    runs = ModelTarget("mine", functions.half_flaky_runs).time(exported())
+    assert runs.cycles == 100_000 and runs.counters["failed_calls"] >= 2
+    steady = ModelTarget("mine", functions.by_size).time(exported())
+    assert (steady.counters["failed_calls"], steady.remark) == (0, "")
+
+
+def test_what_succeeded_counts_when_later_calls_fail_for_good() -> None:
+    answers = iter([2e-3])
+
+    def once(model: bytes) -> float:
+        return next(answers)
+
+    cost = ModelTarget("mine", once).time(exported())
+    assert (cost.cycles, cost.counters["repeats"]) == (2_000_000, 1)
+
+
 @pytest.mark.parametrize("function", (functions.asks_for_more, lambda: 1.0, 3))
 def test_a_function_of_other_arguments_is_refused(function: object) -> None:
     with pytest.raises(InputError, match=r"^target mine: "):

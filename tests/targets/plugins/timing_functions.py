@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import random
 import time
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -55,3 +57,32 @@ def hangs(model: bytes) -> float:
 
 def asks_for_more(model: bytes, batch: int) -> float:
     return float(batch)
+
+
+_CALLS = iter(range(10**9))
+
+
+def flaky(model: bytes) -> float:
+    """Times as ``by_results`` does, and raises on every second call."""
+    if next(_CALLS) % 2 == 0:
+        raise RuntimeError("link busy")
+    return by_results(model)
+
+
+def half_flaky_runs(model: bytes) -> Callable[[], float]:
+    """Loads once; half of the runs raise, by a drawn order."""
+    drawn = random.Random(zlib.crc32(model))
+
+    def run() -> float:
+        if drawn.random() < 0.5:
+            raise RuntimeError("link busy")
+        return 1e-4
+
+    return run
+
+
+def supports_few(model: bytes) -> float:
+    """Times as ``by_results`` does, and refuses a third of the models for good."""
+    if zlib.crc32(model) % 3 == 0:
+        raise NotImplementedError("no such operator")
+    return by_results(model)

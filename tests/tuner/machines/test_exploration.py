@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,12 @@ def test_the_page_and_the_document_tell_the_front(result: ExploreResult) -> None
     assert "Horowitz" in page and "autotune explore net.onnx" in page
     document = json.loads(json.dumps(exploration_document(result)))
     assert len(document["front"]) == len(result.front) and len(document["priced"]) == 4
+
+
+def test_machines_alike_in_every_column_are_one_row(result: ExploreResult) -> None:
+    twice = replace(result, front=(*result.front, *result.front))
+    assert twice.rows == result.rows
+    assert len(set(result.rows[:-1])) == len(result.rows) - 1
 
 
 def test_no_machine_within_the_budget_is_one_line(tmp_path: Path) -> None:

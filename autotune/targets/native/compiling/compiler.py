@@ -68,7 +68,7 @@ class Compiler:
         self._machine = host(self.isa)
         self._made_for = f"{self._machine}\n{OPTIONS}\n{_versions()}"
         self._cache = DiskCache(cache_folder() / "objects" if cache_dir is None else cache_dir)
-        self._workers = _cores() if workers is None else workers
+        self._workers = usable_cores() if workers is None else workers
         # JITLink puts all of an object's sections side by side, as the small code model needs.
         self._linker = llvm.create_lljit_compiler(
             target_machine(self._machine), use_jit_link=True, suppress_errors=True
@@ -202,7 +202,7 @@ def _versions() -> str:
     return f"{llvmlite.__version__} {llvm.llvm_version_info}"
 
 
-def _cores() -> int:
-    """Cores that this process may use."""
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return os.cpu_count() or 1 if affinity is None else len(affinity(0))

@@ -23,7 +23,12 @@ from autotune.kernels.native.executor import NOWHERE, RUN, Stream
 from autotune.targets.native.binding.narrow_packing import NarrowPacked
 from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel, Source
-from autotune.targets.native.compiling.compiler import Compiler, LoadedCode
+from autotune.targets.native.compiling.compiler import (
+    Compiler,
+    LoadedCode,
+    generates_alone,
+    usable_cores,
+)
 from autotune.targets.native.compiling.memory import ALIGNMENT_BYTES, Floats, ReservedFloats
 
 if TYPE_CHECKING:
@@ -206,6 +211,8 @@ def _room(packed: AnyPacked) -> int:
 
 BLOCK_BYTES = 32 << 20
 """Packed constants of a block: threads share the work by blocks."""
+PACKING_THREADS = 4
+"""Most threads that pack: more wait for memory."""
 
 
 class Packing:
@@ -254,14 +261,26 @@ class Packing:
 
     def pools(self) -> list[Floats]:
         """Return the packed constants of each program; fill the blocks that nobody has filled."""
+        self._fill([block for block in self.blocks if not block.is_filled])
         for block in self.blocks:
-            if not block.is_filled:
-                self.fill(block)
             for sources, one, values, pool in block.filled():
                 self._found[sources] = pool
                 if _may_share(one, values, self._known):
                     self._known[sources] = pool
         return [self._found[sources] for sources in self._asked]
+
+    def _fill(self, blocks: Sequence[PackedBlock]) -> None:
+        """Fill blocks, in several threads unless this one generates code alone: memory is slower than two cores."""
+        threads = 1 if generates_alone() else min(len(blocks), usable_cores(), PACKING_THREADS)
+        if threads < 2:
+            for block in blocks:
+                self.fill(block)
+            return
+        from concurrent.futures import ThreadPoolExecutor  # not for a network of few weights
+
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(self.fill, blocks):
+                pass
 
 
 class PackedBlock:

@@ -20,6 +20,8 @@ OUTER_BYTES_PER_CYCLE = 16  # from beyond it, mostly hidden
 NEAR_BYTES = 24 * 1024  # of the factor in lanes that stay in an L1 cache beside the rest
 FAR_CYCLES = 0.15  # that a vector from the L2 cache costs more, most of it hidden
 MAX_COMING_TILES = 32  # more, and what the first one waits for hardly counts
+
+AHEAD_BYTES = 64 * 1024  # of panels: how far ahead of the sums what comes is asked for, at least
 LOST_CYCLES = 1.0  # that it costs more where not even that cache holds a panel
 WIDENED_CYCLES = 1.0  # that a vector costs more which becomes fp32 in a register
 SCALAR_CYCLES = 0.03  # that a broadcast element costs beyond its load: it may come from L2 too
@@ -54,9 +56,9 @@ class Blocking:
 
     ``scattered``: row1 and row0 are one sequence of rows, and a tile may span several of row0.
     ``rows_outside``: all panels pass by a tile of rows (all have the same tiles), else all rows by
-    a panel. ``far``: a panel comes from beyond the L1 cache each time. ``coming``: elements of the
-    next panel that a step of the reduction prefetches; 0 where panels come from within the L2
-    cache. All tiles of rows then wait a little, instead of the first one for the whole panel."""
+    a panel. ``far``: a panel comes from beyond the L1 cache each time. ``coming``: elements that a step
+    of the reduction prefetches of the panel that is ``ahead`` panels further; 0 where many rows pass by
+    a panel. All tiles of rows then wait a little, instead of the first one for the whole panel."""
 
     width: int
     panels: tuple[Panels, ...]
@@ -64,6 +66,7 @@ class Blocking:
     rows_outside: bool
     far: bool
     coming: int
+    ahead: int
 
 
 @lru_cache(maxsize=1024)  # it is asked for when weights are packed, and again for their code
@@ -105,13 +108,13 @@ def _blocking(loops: Loops, isa: VectorIsa, width: int, scattered: bool, outside
     far = loops.lane_bytes * loops.depth * again > NEAR_BYTES
     repeats = 1 if scattered else loops.row1.size
     count = sum(part.count for part in panels[0].tiles) * repeats
-    beyond = loops.lane_bytes * loops.depth * loops.vector.size > MIDDLE_BYTES
-    coming = _coming(width, count) if beyond and not outside else 0
-    return Blocking(width, tuple(panels), scattered, outside, far, coming)
+    coming = 0 if outside else _coming(width, count)
+    ahead = -(-AHEAD_BYTES // (loops.lane_bytes * loops.depth * width))
+    return Blocking(width, tuple(panels), scattered, outside, far, coming, ahead)
 
 
 def _coming(width: int, count: int) -> int:
-    """A panel shared out to all the tiles of rows that pass by the one before it."""
+    """A panel shared out to all the tiles of rows that pass by one before it."""
     return -(-width // count) if 1 < count <= MAX_COMING_TILES else 0
 
 

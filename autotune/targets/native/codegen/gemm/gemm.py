@@ -158,7 +158,7 @@ class GemmWriter:
     def _panel(self, place: Place, panels: Panels, buffer: str, p: Index) -> None:
         place = self._at_panel(place, panels, p)
         if self.blocking.coming and self.shape.panel is not None:
-            following = self.blocking.width * self.loops.depth
+            following = self.blocking.ahead * self._panel_elements()
             coming = self.writer.offset(place.lanes, following, self._lane_kind)
             place = replace(place, coming=coming)
         if self.local is not None:
@@ -240,7 +240,9 @@ class GemmWriter:
         """The sums of a tile, as vectors of floats."""
         coming = self.blocking.coming if place.coming else 0
         reductions, format = self.loops.reductions, self.shape.panel_format
-        sums = TileSums(self.writer, self.isa, columns, rows, reductions, coming, format=format)
+        sums = TileSums(
+            self.writer, self.isa, columns, rows, reductions, coming, locality=2, format=format
+        )
         return sums.write(place.lanes, place.scalars, place.coming)
 
     def _offsets(self, first: Index, count: int, stride1: int, stride0: int) -> Rows:

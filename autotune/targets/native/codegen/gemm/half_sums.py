@@ -17,10 +17,11 @@ HALF_BITS = 16
 class HalfSums(NarrowSums):
     """Writes the reduction of a tile of bf16; fields are those of ``NarrowSums``."""
 
-    def write(self, panel: str, scalars: str) -> list[str]:
-        """Accumulators row by row, as vectors of floats, given a panel and the tile's first element of
-        the broadcast factor."""
-        return self._level(0, panel, scalars, ["zeroinitializer"] * (len(self.rows) * self.vectors))
+    def write(self, panel: str, scalars: str, coming: str = "") -> list[str]:
+        """Accumulators row by row, as vectors of floats, given a panel, the tile's first element of
+        the broadcast factor and of what is coming."""
+        zeros = ["zeroinitializer"] * (len(self.rows) * self.vectors)
+        return self._level(0, (panel, scalars, coming), zeros)
 
     @property
     def _kind(self) -> str:

@@ -82,8 +82,9 @@ class NarrowWriter(GemmWriter):
     def _sums(self, columns: Columns, rows: Rows, place: Place) -> list[str]:
         width, vectors = self.blocking.width, columns.vectors
         kind = HalfSums if self.narrow.is_bf16 else NarrowSums
-        sums = kind(self.writer, self.isa, self.narrow, self.groups, width, vectors, rows)
-        return sums.write(place.lanes, place.scalars)
+        coming = self.blocking.coming if place.coming else 0
+        sums = kind(self.writer, self.isa, self.narrow, self.groups, width, vectors, rows, coming)
+        return sums.write(place.lanes, place.scalars, place.coming)
 
 
 class IntegerEnd(TileEnd):

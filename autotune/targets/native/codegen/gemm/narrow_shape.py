@@ -148,13 +148,14 @@ def narrow_blocking(
 ) -> Blocking:
     """The cheapest blocking: of every width, or of panels of ``width``."""
     if shape.is_bf16:
-        return replace(best_blocking(loops, isa, width), coming=0)
+        return best_blocking(loops, isa, width)
     spare = 0 if isa.dot.group == 4 else 1  # the product of pairs before it is added
     _, zero = shape.lanes.as_read(False)
     if zero:
         spare += isa.registers // 4  # sums of rows
     fewer = replace(isa, registers=isa.registers - spare)
-    return replace(best_blocking(loops, fewer, width), coming=0)
+    found = best_blocking(loops, fewer, width)
+    return replace(found, coming=-(-found.coming * isa.dot.group // ELEMENT_BYTES))
 
 
 def narrow_panel_width(shape: NarrowShape, isa: VectorIsa) -> int:

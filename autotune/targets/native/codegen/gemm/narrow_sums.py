@@ -5,20 +5,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autotune.isa.formats import ELEMENT_BYTES
 from autotune.targets.native.codegen.gemm.narrow_shape import SIGN, Groups, NarrowShape
-from autotune.targets.native.codegen.gemm.register_tile import Rows, unrolled
-from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
+from autotune.targets.native.codegen.gemm.register_tile import (
+    LINE_BYTES,
+    Rows,
+    prefetch,
+    unrolled,
+)
+from autotune.targets.native.codegen.writing.ir import FunctionWriter, Loop, vector
 from autotune.targets.native.codegen.writing.narrow_strips import ELEMENTS
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 PAIR_BITS = 16
 
 
+Places = tuple[str, str, str]
+"""Pointers into a panel, the broadcast factor and what is coming (empty without)."""
+
+
 @dataclass(slots=True)
 class NarrowSums:
     """Writes the reduction of a tile of ``vectors`` registers; ``rows`` are offsets in elements of the
-    broadcast factor, ``width`` the lanes of a panel. Sums of other numbers than bytes replace ``write`` and
-    what a group of elements is loaded and multiplied by."""
+    broadcast factor, ``width`` the lanes of a panel. Of what is ``coming`` so many words are asked for a group.
+    Sums of other numbers than bytes replace ``write`` and what a group of elements is loaded and multiplied by."""
 
     writer: FunctionWriter
     isa: VectorIsa
@@ -27,13 +37,14 @@ class NarrowSums:
     width: int
     vectors: int
     rows: Rows
+    coming: int = 0
 
-    def write(self, panel: str, scalars: str) -> list[str]:
-        """Accumulators row by row, as vectors of floats of the same bits, given a panel and the tile's
-        first element of the broadcast factor."""
+    def write(self, panel: str, scalars: str, coming: str = "") -> list[str]:
+        """Accumulators row by row, as vectors of floats of the same bits, given a panel, the tile's
+        first element of the broadcast factor and of what is coming."""
         begin = [self._word(panel, j * self.isa.lanes) for j in range(self.vectors)]
         sums = begin * len(self.rows) + ["zeroinitializer"] * (len(self.rows) * self._sums_rows)
-        sums = self._level(0, self.writer.offset(panel, self.width), scalars, sums)
+        sums = self._level(0, (self.writer.offset(panel, self.width), scalars, coming), sums)
         floats = vector(self.isa.lanes)
         return [
             self.writer.value(f"bitcast {self._kind} {self._less_row(sums, at)} to {floats}")
@@ -80,47 +91,66 @@ class NarrowSums:
         """Type of an element of the broadcast factor."""
         return ELEMENTS[self.shape.broadcast.format]
 
-    def _level(self, depth: int, panel: str, scalars: str, sums: list[str]) -> list[str]:
+    def _level(self, depth: int, places: Places, sums: list[str]) -> list[str]:
         if depth == len(self.groups.outer):
-            return self._run(panel, scalars, sums)
+            return self._run(places, sums)
         loop = self.groups.outer[depth]
-        words = self._step_words * self.groups.run_groups
+        groups = self.groups.run_groups
         for inner in self.groups.outer[depth + 1 :]:
-            words *= inner.size
-        carried = [(self._kind, value) for value in sums]
-        trip = self.writer.begin(loop.size, ("ptr", panel), ("ptr", scalars), *carried)
-        here, there, *old = trip.values
-        sums = self._level(depth + 1, here, there, old)
-        following = self.writer.offset(there, loop.broadcast, self._element)
-        self.writer.end(trip, self.writer.offset(here, words), following, *sums)
+            groups *= inner.size
+        trip = self.writer.begin(loop.size, *self._carried(places, sums))
+        here, old = self._values(trip)
+        sums = self._level(depth + 1, here, old)
+        self.writer.end(trip, *self._moved(here, groups, loop.broadcast), *sums)
         return sums
 
-    def _run(self, panel: str, scalars: str, sums: list[str]) -> list[str]:
+    def _carried(self, places: Places, sums: list[str]) -> list[tuple[str, str]]:
+        pointers = [("ptr", place) for place in places if place]
+        return [*pointers, *((self._kind, value) for value in sums)]
+
+    def _values(self, loop: Loop) -> tuple[Places, list[str]]:
+        """Where a trip reads, and the sums before it."""
+        panel, scalars, *others = loop.values
+        if not self.coming:
+            return (panel, scalars, ""), others
+        return (panel, scalars, others[0]), others[1:]
+
+    def _moved(self, places: Places, groups: int, scalars: int) -> list[str]:
+        """Pointers so many groups further, and ``scalars`` elements of the broadcast factor."""
+        panel, scalar, coming = places
+        moved = [
+            self.writer.offset(panel, groups * self._step_words),
+            self.writer.offset(scalar, scalars, self._element),
+        ]
+        return [*moved, self.writer.offset(coming, groups * self.coming)] if coming else moved
+
+    def _run(self, places: Places, sums: list[str]) -> list[str]:
         """The groups that lie at one distance in the broadcast factor, then what is left."""
         groups = self.groups
         full, rest = divmod(groups.run, groups.group)
         if full:
-            panel, scalars, sums = self._full(full, panel, scalars, sums)
-        return self._group(panel, scalars, rest, sums) if rest else sums
+            panel, scalars, sums = self._full(full, places, sums)
+            return self._group(panel, scalars, rest, sums) if rest else sums
+        return self._group(places[0], places[1], rest, sums)
 
-    def _full(
-        self, count: int, panel: str, scalars: str, sums: list[str]
-    ) -> tuple[str, str, list[str]]:
+    def _full(self, count: int, places: Places, sums: list[str]) -> tuple[str, str, list[str]]:
         """So many whole groups; where to go on."""
         group, step = self.groups.group, self.groups.step
         unroll = unrolled(count, len(sums))
-        carried = [(self._kind, value) for value in sums]
-        whole = count == unroll
         loop = None
-        if not whole:
-            loop = self.writer.begin(count // unroll, ("ptr", panel), ("ptr", scalars), *carried)
-            panel, scalars, *sums = loop.values
+        if count > unroll:
+            loop = self.writer.begin(count // unroll, *self._carried(places, sums))
+            places, sums = self._values(loop)
+        panel, scalars, coming = places
+        for near in range(0, unroll * self.coming if coming else 0, LINE_BYTES // ELEMENT_BYTES):
+            prefetch(self.writer, coming, near, locality=2)
         for _ in range(unroll):
             sums = self._group(panel, scalars, group, sums)
             panel = self.writer.offset(panel, self._step_words)
             scalars = self.writer.offset(scalars, group * step, self._element)
         if loop is not None:
-            self.writer.end(loop, panel, scalars, *sums)
+            ahead = [self.writer.offset(coming, unroll * self.coming)] if coming else []
+            self.writer.end(loop, panel, scalars, *ahead, *sums)
         return panel, scalars, sums
 
     def _group(self, panel: str, scalars: str, count: int, sums: list[str]) -> list[str]:

@@ -2,8 +2,8 @@
 images become channels-last. elementwise.py hands them over; by itself it would load each element alone.
 
 Squares of registers are loaded along the operand, transposed by shuffles, and stored along the result; a
-function of the elements, such as ReLU, is computed in between. Squares go in blocks that read and write
-several neighbouring lines.
+function of the elements is computed in between, such as ReLU, or a channel's scale and shift. Squares go in
+blocks that read and write several neighbouring lines.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import partial
 from autotune.targets.native.codegen.vector.node_code import code_of
 from autotune.targets.native.codegen.vector.vector_run import Load, Node, VectorRun, arguments
 from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
+from autotune.targets.native.codegen.writing.lane_access import broadcast
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.writing.nest import Dim, merged
 from autotune.targets.native.codegen.writing.transposition import BLOCK, transposed
@@ -24,8 +25,9 @@ from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 @dataclass(frozen=True, slots=True)
 class SquareCopy:
-    """``along`` are neighbours in the operand, ``across`` in the result; both have ``edge`` elements or
-    more. Strides are the operand's and the result's. ``body`` has one load."""
+    """``along`` are neighbours in the ``turned`` operand, ``across`` in the result; both have ``edge`` elements or
+    more. Strides are those of all operands, the result's last. ``body`` loads the ``turned`` operand once; others
+    are the same along a dimension, so that none is the result's memory."""
 
     outer: tuple[Dim, ...]
     along: Dim
@@ -33,24 +35,29 @@ class SquareCopy:
     edge: int
     body: tuple[Node, ...]
     result: int
+    turned: int
 
     @property
     def offset(self) -> int:
-        """First element of the operand."""
-        return next(node.offset for node in self.body if isinstance(node, Load))
+        """First element of the operand that is turned."""
+        loads = (node for node in self.body if isinstance(node, Load))
+        return next(node.offset for node in loads if node.operand == self.turned)
 
 
 def square_copy(run: VectorRun, isa: VectorIsa) -> SquareCopy | None:
     """The run as such a copy; None where it is none, or an extent is shorter than the least square."""
-    loads = sum(isinstance(node, Load) for node in run.body)
-    if loads != 1 or len(run.inputs) != 1 or len(run.outputs) != 1:
+    if len(run.outputs) != 1 or run.outputs[0].streamed or isa.lanes == 1 or run.formats:
         return None
-    if run.outputs[0].streamed or isa.lanes == 1 or run.formats:
+    count = len(run.inputs)
+    dims = merged(run.sizes, [*run.inputs, run.outputs[0].strides], leading=count)
+    turned = _turned(run, dims)
+    if turned is None:
         return None
-    dims = merged(run.sizes, [*run.inputs, run.outputs[0].strides], leading=len(run.inputs))
-    along = [dim for dim in dims if dim.strides[0] == 1]
-    across = [dim for dim in dims if dim.strides[1] == 1]
-    if len(along) != 1 or len(across) != 1 or along == across or across[0].strides[0] == 0:
+    along = [dim for dim in dims if dim.strides[turned] == 1]
+    across = [dim for dim in dims if dim.strides[count] == 1]
+    if len(along) != 1 or len(across) != 1 or along == across or across[0].strides[turned] == 0:
+        return None
+    if any(across[0].strides[i] not in (0, 1) for i in range(count) if i != turned):
         return None
     edge = isa.lanes
     while edge > min(along[0].size, across[0].size):
@@ -58,20 +65,30 @@ def square_copy(run: VectorRun, isa: VectorIsa) -> SquareCopy | None:
     if edge < BLOCK:
         return None
     outer = tuple(dim for dim in dims if dim not in (along[0], across[0]))
-    return SquareCopy(outer, along[0], across[0], edge, run.body, run.outputs[0].node)
+    return SquareCopy(outer, along[0], across[0], edge, run.body, run.outputs[0].node, turned)
+
+
+def _turned(run: VectorRun, dims: tuple[Dim, ...]) -> int | None:
+    """The operand that differs along all dimensions, or the only one; None for several, or several loads of it."""
+    operands = range(len(run.inputs))
+    whole = [i for i in operands if all(dim.strides[i] for dim in dims)]
+    found = whole if len(run.inputs) > 1 else [*operands]
+    loads = [node.operand for node in run.body if isinstance(node, Load)]
+    return found[0] if len(found) == 1 and loads.count(found[0]) == 1 else None
 
 
 def copied_in_squares(copy: SquareCopy, isa: VectorIsa) -> MicroKernel:
-    """The kernel of such a copy; operands are its operand and its result, which share no memory."""
-    writer = FunctionWriter(2)
-    source, target = writer.pointers
+    """The kernel of such a copy; the operand that is turned and the result share no memory."""
+    writer = FunctionWriter(len(copy.along.strides))
+    places = list(writer.pointers)
+    places[copy.turned] = writer.offset(places[copy.turned], copy.offset)
     square = _Square(writer, replace(isa, lanes=copy.edge), copy)
-    square.nest(copy.outer, (writer.offset(source, copy.offset), target))
+    square.nest(copy.outer, tuple(places))
     return writer.finish()
 
 
-Places = tuple[str, str]
-"""Pointers into the operand and into the result."""
+Places = tuple[str, ...]
+"""Pointers into the operands, and into the result."""
 
 READ_ELEMENTS, WRITTEN_ELEMENTS = 256, 32
 """Neighbours of the operand and of the result in a block, at most. A strip of squares that writes single lines
@@ -137,28 +154,37 @@ class _Square:
         self.writer.end(loop)
 
     def _moved(self, at: Places, dim: Dim, index: str) -> Places:
-        here, there = (
-            self.writer.offset(pointer, self.writer.value(f"mul nsw i64 {index}, {stride}"))
-            for pointer, stride in zip(at, dim.strides, strict=True)
-        )
-        return here, there
+        offsets = {0: "0"}
+        for stride in {*dim.strides} - {0}:
+            offsets[stride] = self.writer.value(f"mul nsw i64 {index}, {stride}")
+        moves = zip(at, dim.strides, strict=True)
+        return tuple(self.writer.offset(pointer, offsets[stride]) for pointer, stride in moves)
 
     def _square(self, at: Places) -> None:
-        kind, lanes = vector(self.isa.lanes), range(self.isa.lanes)
-        apart, pitch = self.copy.across.strides[0], self.copy.along.strides[1]
-        rows = [self.writer.load(kind, self.writer.offset(at[0], i * apart)) for i in lanes]
+        kind, lanes, turned = vector(self.isa.lanes), range(self.isa.lanes), self.copy.turned
+        apart, pitch = self.copy.across.strides[turned], self.copy.along.strides[-1]
+        rows = [self.writer.load(kind, self.writer.offset(at[turned], i * apart)) for i in lanes]
         for i, value in enumerate(transposed(self.writer, self.isa, rows)):
-            result = self._computed(value)
-            self.writer.store(kind, result, self.writer.offset(at[1], i * pitch))
+            result = self._computed(value, at, i)
+            self.writer.store(kind, result, self.writer.offset(at[-1], i * pitch))
 
-    def _computed(self, element: str) -> str:
-        """A register of results, of one of the operand's."""
+    def _computed(self, element: str, at: Places, line: int) -> str:
+        """A register of results at a ``line`` of the square, of one of the turned operand's."""
         values: list[str] = []
         v = VectorBuilder(self.writer, self.isa)
         for node in self.copy.body:
             if isinstance(node, Load):
-                values.append(element)
+                here = node.operand == self.copy.turned
+                values.append(element if here else self._beside(node, at, line))
             else:
                 given = [values[x] for x in arguments(node)]
                 values.append(code_of(v, self.copy.body, node, given))
         return values[self.copy.result]
+
+    def _beside(self, load: Load, at: Places, line: int) -> str:
+        """A register of another operand."""
+        behind = load.offset + line * self.copy.along.strides[load.operand]
+        place = self.writer.offset(at[load.operand], behind)
+        if self.copy.across.strides[load.operand] == 0:
+            return broadcast(self.writer, self.isa, place)
+        return self.writer.load(vector(self.isa.lanes), place)

@@ -16,7 +16,7 @@ from autotune.targets.native.codegen.gemm import panels
 from autotune.targets.native.codegen.gemm.blocking import best_blocking, row_tiles
 from autotune.targets.native.codegen.gemm.gemm import gemm
 from autotune.targets.native.codegen.gemm.loops import loops_of
-from autotune.targets.native.codegen.gemm.panels import panel_width
+from autotune.targets.native.codegen.gemm.panels import goes_in_blocks, panel_width
 from autotune.targets.native.codegen.gemm.shape import (
     PANEL_FORMATS,
     BiasAxis,
@@ -253,13 +253,33 @@ def test_code_of_large_kernels_stays_small() -> None:
             assert text.count("llvm.fma") < 400, (shape, isa)
 
 
-def test_weights_are_prefetched_where_rows_share_them_and_not_where_they_pass_by_once() -> None:
+PREFETCH_OF_PANELS = "i32 0, i32 2, i32 1)"
+"""A prefetch for reading into the second-level cache: results are asked for by others."""
+
+
+@pytest.mark.parametrize(("depth", "columns"), [(1280, 1000), (64, 64)])
+def test_weights_are_prefetched_where_few_rows_share_them_and_not_where_one_or_many_do(
+    depth: int, columns: int
+) -> None:
     for isa in VECTOR_ISAS:
-        for rows, prefetches in ((1, False), (64, True)):
-            shape = dense(rows, 1000, 1280)
-            text = gemm(with_panels(shape, panel_width(shape, isa)), isa).ir
-            reads = "i32 0, i32 3, i32 1)"
-            assert (reads in text) is prefetches, (isa, rows)
+        width = 2 * isa.lanes
+        for rows, prefetches in ((1, False), (isa.registers, True), (2000, False)):
+            shape = with_panels(dense(rows, columns, depth), width)
+            loops = loops_of(shape)
+            blocking = best_blocking(loops, isa, width)
+            if blocking.rows_outside or goes_in_blocks(shape, loops, width):
+                continue
+            text = gemm(shape, isa).ir
+            assert (PREFETCH_OF_PANELS in text) is prefetches, (isa, rows)
+
+
+def test_prefetches_run_at_least_64_kib_ahead_of_the_sums() -> None:
+    for isa in VECTOR_ISAS:
+        for depth in (1, 16, 256, 4096):
+            shape = with_panels(dense(24, 64, depth), isa.lanes)
+            blocking = best_blocking(loops_of(shape), isa, isa.lanes)
+            panel_bytes = 4 * depth * isa.lanes
+            assert (blocking.ahead - 1) * panel_bytes < 64 * 1024 <= blocking.ahead * panel_bytes
 
 
 def test_lanes_run_along_the_axis_that_is_dense_in_c_and_its_factor() -> None:

@@ -150,6 +150,23 @@ def test_extreme_bytes_do_not_saturate(isa: VectorIsa, a: Format, b: Format, end
     check(dense(7, 40, 64, Factor(a, ENDS[a][0]), Factor(b, ENDS[b][1])), isa, ends=ends)
 
 
+@pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("zero", [0, 3])
+def test_products_whose_panels_are_prefetched_equal_numpy(isa: VectorIsa, zero: int) -> None:
+    """Several tiles of rows, runs with a rest behind whole groups, and runs without a whole group."""
+    for depth in (131, 64, 3):
+        check(dense(61, 90, depth, Factor(Format.UINT8, 7), Factor(Format.INT8, zero)), isa)
+
+
+def test_panels_are_prefetched_where_few_rows_share_them() -> None:
+    for isa in (*DOT_ISAS, *VECTOR_ISAS):
+        for rows, prefetches in ((1, False), (isa.registers, True), (2000, False)):
+            shape = dense(rows, 8 * isa.lanes, 64, Factor(Format.UINT8, 3), Factor(Format.INT8))
+            product = replace(shape.product, panel=2 * isa.lanes)
+            text = narrow_gemm(replace(shape, product=product), isa).ir
+            assert ("i32 0, i32 2, i32 1)" in text) is prefetches, (isa, rows)
+
+
 @pytest.mark.parametrize("isa", (*DOT_ISAS, *VECTOR_ISAS), ids=lambda isa: isa.name)
 def test_code_is_generated_for_every_instruction_set(isa: VectorIsa) -> None:
     shape = dense(7, 40, 131, Factor(Format.UINT8, 3), Factor(Format.INT8))

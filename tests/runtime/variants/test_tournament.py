@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from autotune.runtime.in_place.tournament import Tournament
+from autotune.runtime.variants.tournament import Tournament
 
 
 def play(effects: list[float], noise: float, seed: int) -> Tournament[int]:

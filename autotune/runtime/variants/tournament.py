@@ -1,7 +1,7 @@
 """A tournament of variants: paired log ratios of time, halved round by round, shrunk by their spread.
 
 Every run of the network measures many variants at once. A variant's ratio is its time over that of the plan in use,
-which runs before and after it. The least of many noisy ratios is too good to be true: estimates shrink towards 0,
+which runs beside it. The least of many noisy ratios is too good to be true: estimates shrink towards 0,
 the more the fewer and the noisier the ratios are (empirical Bayes, James and Stein 1961).
 """
 
@@ -54,12 +54,15 @@ class Tournament(Generic[V]):
 
     def estimate(self, variant: V) -> float:
         """Return the shrunk logarithm of a variant's time over that of the plan in use."""
-        entry, noise = self.entries[variant], self.noise
+        entry = self.entries[variant]
         if not entry.ratios:
             return 0.0
-        error = noise * _MEDIAN_ERROR / math.sqrt(len(entry.ratios))
-        spread = self._spread(noise)
+        error, spread = self.error(variant), self._spread(self.noise)
         return entry.center * spread / (spread + error * error) if spread else 0.0
+
+    def error(self, variant: V) -> float:
+        """Return the standard error of a measured variant's median logarithm."""
+        return self.noise * _MEDIAN_ERROR / math.sqrt(len(self.entries[variant].ratios))
 
     @property
     def best(self) -> tuple[V, float] | None:

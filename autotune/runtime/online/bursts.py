@@ -1,0 +1,93 @@
+"""Bursts: the requests that a trial takes, some in a row, with many times as many on the current version between them.
+
+A version that runs one request among others finds neither its code nor its weights in the caches: a twin of the current version
+then took 28 to 43 % longer, its third run in a row 5 %. So its first runs count nothing, and a burst makes one comparison.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.runtime.online.trial_budget import TrialBudget
+
+GAP = 8
+"""Requests of the current version between two bursts, over those of a burst, at least."""
+SPREAD = 0.5
+"""Share by which a gap varies, so that no rhythm of the load coincides with the trial's."""
+COLD_SECONDS, MOST_COLD = 6e-4, 4
+"""Time in which a version brings its code and weights into the caches, and the most runs of it."""
+COUNTED_SECONDS, MOST_COUNTED = 2e-3, 9
+"""Time of the runs of a burst that count, and the most of them: a median of short runs is worth more than one."""
+
+
+_LATE = 8
+"""Requests behind those that are compared: one of them plans the next burst."""
+
+
+@dataclass(frozen=True, slots=True)
+class BurstShape:
+    """Runs of a burst: the first are ``cold`` and count nothing, the others are ``counted``, an odd number."""
+
+    cold: int
+    counted: int
+
+    @classmethod
+    def of(cls, run_seconds: float) -> BurstShape:
+        """Return the shape for runs that take so long."""
+        cold = min(MOST_COLD, math.ceil(COLD_SECONDS / run_seconds))
+        counted = min(MOST_COUNTED, math.ceil(COUNTED_SECONDS / run_seconds))
+        return cls(cold, counted + 1 - counted % 2)
+
+    @property
+    def runs(self) -> int:
+        """Runs of a burst."""
+        return self.cold + self.counted
+
+
+class Bursts:
+    """Plans the bursts of a trial by the numbers of requests. ``take`` is for requests, of any threads, and takes no lock.
+
+    At most one request in ``GAP`` + 1 belongs to a burst; none while the ``budget`` is spent. Requests outside of the
+    ``window`` need not ask.
+    """
+
+    def __init__(self, shape: BurstShape, rng: np.random.Generator, budget: TrialBudget) -> None:
+        self.shape, self._rng, self._budget = shape, rng, budget
+        self._begin: int | None = None
+        self.number = 0
+        """Number of the burst that is under way, or comes next."""
+        self.is_open = True
+        """False once the trial takes no further requests."""
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """First request that is compared with the next burst, and the one behind the last."""
+        if self._begin is None or not self.is_open:
+            return 0, 0
+        return self._begin - self.shape.counted, self._begin + 2 * self.shape.runs + _LATE
+
+    def take(self, request: int) -> int | None:
+        """Return the number of the burst that a request belongs to; None for the current version."""
+        if not self.is_open:
+            return None
+        if self._begin is None:
+            self._begin = request + self._gap()
+        at = request - self._begin
+        if at < 0:
+            return None
+        if at == 0 and not self._budget.is_open:  # it is not paid yet
+            self._begin = request + self._gap()
+            return None
+        if at < self.shape.runs:
+            return self.number
+        if at > 2 * self.shape.runs:  # of threads that get here together one counts
+            self.number += 1
+            self._begin = request + self._gap() - self.shape.runs
+        return None
+
+    def _gap(self) -> int:
+        least = GAP * self.shape.runs
+        return 1 + least + int(self._rng.integers(1 + round(SPREAD * least)))
