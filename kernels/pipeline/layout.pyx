@@ -8,7 +8,7 @@ intervals (max-plus recurrence, Baccelli et al. 1992, *Synchronization and Linea
 rules are those of ``kernels/emulator/timeline.h``.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
@@ -46,14 +46,13 @@ cdef void turn(const Nest *nest, State *s, int64_t level) noexcept nogil:
 
 cdef inline void join_slots(State *s, int64_t b) noexcept nogil:
     """Let both slots of a buffer count as one."""
-    cdef int c, u
+    cdef int c, u, kind
     cdef int64_t last
     for c in range(s.cores):
-        for u in range(UNITS):
-            last = max(s.core[c].written[b][0][u], s.core[c].written[b][1][u])
-            s.core[c].written[b][0][u] = s.core[c].written[b][1][u] = last
-            last = max(s.core[c].used[b][0][u], s.core[c].used[b][1][u])
-            s.core[c].used[b][0][u] = s.core[c].used[b][1][u] = last
+        for kind in range(2):
+            for u in range(UNITS):
+                last = max(s.core[c].last[kind][b][0][u], s.core[c].last[kind][b][1][u])
+                s.core[c].last[kind][b][0][u] = s.core[c].last[kind][b][1][u] = last
 
 
 cdef void settle(const Nest *nest, State *s, int64_t level) noexcept nogil:
@@ -91,16 +90,15 @@ cdef void cross_by(const Nest *nest, State *s, int64_t level, bint leaves, int u
         for slot in range(2):
             if slot != s.slot[b] and nest.turn[b] != level:
                 continue
-            if leaves and writes:
-                s.core[c].written[b][slot][unit] = q.items - 1
-            elif leaves:
-                s.core[c].used[b][slot][unit] = q.items - 1
-            else:
-                for u in range(UNITS):
-                    last = s.core[c].written[b][slot][u]
-                    if writes:
-                        last = max(last, s.core[c].used[b][slot][u])
-                    q.barrier[u] = max(q.barrier[u], last)
+            if leaves:
+                s.core[c].last[WRITES if writes else USES][b][slot][unit] = q.items - 1
+                continue
+            q.is_barred = True
+            for u in range(UNITS):
+                last = s.core[c].last[WRITES][b][slot][u]
+                if writes:
+                    last = max(last, s.core[c].last[USES][b][slot][u])
+                q.barrier[u] = max(q.barrier[u], last)
 
 
 cdef void body(const Machine *m, const Nest *nest, State *s, int64_t level, int64_t most) noexcept nogil:
@@ -190,17 +188,16 @@ cdef bint settled(const double *ends, int64_t trip, bint thrice) noexcept nogil:
 
 cdef void reduce(const Machine *m, const Nest *nest, State *s, int product, int64_t most) noexcept nogil:
     """A product in pieces of its reduction, each with the loads that it needs."""
-    cdef int64_t dim = nest.reduction[product], full = nest.dim_full[dim], trip = 0
-    cdef int step
+    cdef int64_t dim = nest.reduction[product], full = nest.dim_full[dim], trip = 0, at
     cdef double ends[KEPT]
     cdef Mark mark
     choose(nest, s, dim, 0)
     set_mark(s, &mark)
     for trip in range(full):
         piece(m, nest, s, product)
-        for step in range(nest.steps):
-            if nest.product[step] == product and nest.slots[nest.result[step]] == 2:
-                s.slot[nest.result[step]] ^= 1
+        for at in range(nest.brought_at[product], nest.brought_at[product + 1]):
+            if nest.slots[nest.result[nest.brought[at]]] == 2:
+                s.slot[nest.result[nest.brought[at]]] ^= 1
         if full <= SHORT:
             continue
         ends[trip % KEPT] = reached(m, s, &mark)
@@ -218,17 +215,15 @@ cdef void reduce(const Machine *m, const Nest *nest, State *s, int product, int6
 
 cdef void settle_pieces(const Nest *nest, State *s, int product) noexcept nogil:
     """Between a loop over pieces and the rest, both slots of what it loads count as one."""
-    cdef int step
-    for step in range(nest.steps):
-        if nest.product[step] == product:
-            join_slots(s, nest.result[step])
+    cdef int64_t at
+    for at in range(nest.brought_at[product], nest.brought_at[product + 1]):
+        join_slots(s, nest.result[nest.brought[at]])
 
 
 cdef void piece(const Machine *m, const Nest *nest, State *s, int product) noexcept nogil:
-    cdef int step
-    for step in range(nest.steps):
-        if nest.product[step] == product:
-            place(m, nest, s, step)
+    cdef int64_t at
+    for at in range(nest.brought_at[product], nest.brought_at[product + 1]):
+        place(m, nest, s, <int> nest.brought[at])
     place(m, nest, s, product)
 
 
@@ -277,6 +272,51 @@ cdef void find_lowest(Nest *nest) noexcept nogil:
             nest.lowest[b] = min(nest.lowest[b], nest.level[step])
 
 
+cdef int watch(const int32_t *units, Watch *to, int64_t b, int unit, int kind, int left) noexcept nogil:
+    """Let a step wait for a unit, if it writes or uses a buffer; return 1 if so."""
+    if not units[2 * b + kind] >> unit & 1:
+        return 0
+    to.buffer, to.code, to.kind = <int32_t> b, unit + left, kind
+    return 1
+
+
+cdef void find_watched(Nest *nest, int32_t *units, Watch *to) noexcept nogil:
+    """List what each step waits for, code by code; ``units`` [B, 2] become bits of units that write a buffer, and
+    use it."""
+    cdef int step, unit
+    cdef int64_t r, at = 0
+    for step in range(nest.steps):
+        if nest.result[step] >= 0:
+            units[2 * nest.result[step] + WRITES] |= 1 << nest.unit[step]
+        for r in range(nest.reads_at[step], nest.reads_at[step + 1]):
+            units[2 * nest.reads[r] + USES] |= 1 << nest.unit[step]
+    for step in range(nest.steps):
+        nest.watched_at[step] = at
+        for unit in range(UNITS):
+            if unit == nest.unit[step]:
+                continue
+            for r in range(nest.reads_at[step], nest.reads_at[step + 1]):
+                at += watch(units, to + at, nest.reads[r], unit, WRITES, 0)
+            if nest.result[step] >= 0:
+                at += watch(units, to + at, nest.result[step], unit, WRITES, 0)
+                at += watch(units, to + at, nest.result[step], unit, USES, LEFT)
+    nest.watched_at[nest.steps] = at
+    nest.watched = to
+
+
+cdef void find_brought(Nest *nest) noexcept nogil:
+    """List the loads that bring pieces for each product."""
+    cdef int product, step
+    cdef int64_t at = 0
+    for product in range(nest.steps):
+        nest.brought_at[product] = at
+        for step in range(nest.steps):
+            if nest.product[step] == product:
+                nest.brought[at] = step
+                at += 1
+    nest.brought_at[nest.steps] = at
+
+
 def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int64_t[::1] reads_at,
             const int64_t[::1] reads, const int64_t[::1] product, const int64_t[::1] reduction,
             const int64_t[::1] kinds_at, const int64_t[::1] kind_dims, const int64_t[:, ::1] level,
@@ -310,6 +350,10 @@ def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int6
     nest.cycles, nest.channel, nest.instructions = &cycles[0, 0, 0], &channel[0, 0, 0], &instructions[0, 0, 0]
     nest.behind = &behind[0, 0, 0]
     nest.stride_step, nest.stride_kind = cycles.shape[1] * n, n
+    cdef int32_t[:, ::1] units = np.zeros((slots.shape[0] + 1, 2), dtype=np.int32)
+    cdef int32_t[:, ::1] watched = np.empty((UNITS * (reads.shape[0] + 2 * unit.shape[0]), 3), dtype=np.int32)
+    find_watched(&nest, &units[0, 0], <Watch *> &watched[0, 0])
+    find_brought(&nest)
     with nogil:
         for row in range(n):
             nest.depth, nest.tiles, nest.tiles_rest = <int> depth[row], cores[1, row], cores[2, row]

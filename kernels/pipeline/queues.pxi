@@ -5,8 +5,11 @@ DEF LOAD = 0
 DEF STORE = 1
 DEF MATRIX = 2
 DEF UNITS = 4
+DEF WRITES = 0
+DEF USES = 1
 DEF RING = 64
-DEF CAUSES = 8
+DEF CAUSES = 3 * UNITS
+DEF LEFT = UNITS  # of a cause's code: until its operands are left
 DEF CORES = 8
 DEF STEPS = 512
 DEF BUFFERS = 512
@@ -22,27 +25,32 @@ cdef struct Machine:
     int ports
 
 cdef struct Item:
-    double start, duration, dispatched, ready, channel, rest, behind
+    double duration, dispatched, ready, channel, rest, behind
     int64_t first
-    int64_t cause[CAUSES]
-    int cause_unit[CAUSES]
-    bint cause_left[CAUSES]
-    int causes
+    int32_t cause[CAUSES]  # 2 · UNITS · item + code
+    int32_t causes
 
 cdef struct Queue:
     double free, head
-    Item ring[RING]
+    int waits  # a bit for each unit that its head waits for
+    bint is_barred
     int64_t items, started, instructions, asked
     int64_t barrier[UNITS]
+    double start[RING]  # of items in the ring; apart, so that a shift is one loop
+    double end[RING]
+    Item ring[RING]
 
 cdef struct Core:
     double clock
     double port_free[UNITS]
     Queue queue[UNITS]
-    int64_t written[BUFFERS][2][UNITS]
-    int64_t used[BUFFERS][2][UNITS]
+    int64_t last[2][BUFFERS][2][UNITS]  # item of each unit that WRITES a slot of a buffer, or USES it
     int flags[DIMS]
     int64_t cost[STEPS]
+
+cdef struct Watch:
+    # a step waits for the ``code``: a unit has written a buffer, or, + LEFT, has left it
+    int32_t buffer, code, kind
 
 cdef struct Mark:
     int64_t items[CORES][UNITS]
@@ -64,6 +72,8 @@ cdef struct Nest:
     const int64_t *kinds_at
     const int64_t *kind_dims
     const int64_t *reduction
+    const Watch *watched
+    int64_t watched_at[STEPS + 1]
     int64_t level[STEPS]
     double pieces[STEPS]
     int64_t slots[BUFFERS]
@@ -77,6 +87,8 @@ cdef struct Nest:
     int64_t lowest[BUFFERS]
     int64_t level_at[LEVELS + 2]
     int64_t level_steps[STEPS]
+    int64_t brought_at[STEPS + 1]
+    int64_t brought[STEPS]
     const double *cycles
     const double *channel
     const double *instructions
@@ -97,33 +109,42 @@ cdef inline double end_of(const Queue *q, int64_t item) noexcept nogil:
     """When a started item ends; 0 where it has left the ring."""
     if item < 0 or item < q.items - RING:
         return 0.0
-    return q.ring[item & (RING - 1)].start + q.ring[item & (RING - 1)].duration
+    return q.end[item & (RING - 1)]
 
 
 cdef inline double left_at(const Queue *q, int64_t item) noexcept nogil:
     """When a started item has read its operands for the last time."""
     if item < 0 or item < q.items - RING:
         return 0.0
-    return end_of(q, item) - q.ring[item & (RING - 1)].behind
+    return q.end[item & (RING - 1)] - q.ring[item & (RING - 1)].behind
+
+
+cdef inline double over_at(const Core *core, int32_t code, int64_t item) noexcept nogil:
+    """When a started item ends, or has left its operands."""
+    if code >= LEFT:
+        return left_at(&core.queue[code - LEFT], item)
+    return end_of(&core.queue[code], item)
 
 
 cdef void refresh(Core *core, int unit) noexcept nogil:
     """Find when the head of a queue can start: ``NEVER`` while what it waits for has not started."""
     cdef Queue *q = &core.queue[unit]
     cdef Item *e
+    cdef int32_t code
+    cdef int64_t item
     cdef int i, left = 0
     q.head = NEVER
+    q.waits = 0
     if q.started == q.items:
         return
     e = &q.ring[q.started & (RING - 1)]
     for i in range(e.causes):
-        if is_known(&core.queue[e.cause_unit[i]], e.cause[i]):
-            if e.cause_left[i]:
-                e.ready = later(e.ready, left_at(&core.queue[e.cause_unit[i]], e.cause[i]))
-            else:
-                e.ready = later(e.ready, end_of(&core.queue[e.cause_unit[i]], e.cause[i]))
+        item, code = e.cause[i] >> 3, e.cause[i] & 7
+        if is_known(&core.queue[code & 3], item):
+            e.ready = later(e.ready, over_at(core, code, item))
         else:
-            e.cause[left], e.cause_unit[left], e.cause_left[left] = e.cause[i], e.cause_unit[i], e.cause_left[i]
+            e.cause[left] = e.cause[i]
+            q.waits |= 1 << (code & 3)
             left += 1
     e.causes = left
     if left == 0:
@@ -175,11 +196,11 @@ cdef bint start_one(const Machine *m, State *s) noexcept nogil:
         end = moved(m, s, best, e, 1 + unit)
     else:
         end = best + e.duration
-    e.start, e.duration = best, end - best
+    q.start[q.started & (RING - 1)], q.end[q.started & (RING - 1)] = best, end
     q.free = s.core[core].port_free[port] = end
     q.started += 1
     for u in range(UNITS):
-        if u == unit or s.core[core].queue[u].head == NEVER:
+        if u == unit or s.core[core].queue[u].waits >> unit & 1:
             refresh(&s.core[core], u)
     return True
 
@@ -195,6 +216,7 @@ cdef double instruction_start(const Machine *m, State *s, Queue *q, int64_t inst
     """When an instruction of a queue left it; those of an item leave evenly. It never asks for one before the
     last that was asked for, so that an item is passed once."""
     cdef int64_t i = q.asked, next, count
+    cdef double start
     cdef Item *e
     if i < q.items - RING:
         i = q.items - RING
@@ -205,43 +227,46 @@ cdef double instruction_start(const Machine *m, State *s, Queue *q, int64_t inst
     e = &q.ring[i & (RING - 1)]
     next = q.instructions if i + 1 == q.items else q.ring[(i + 1) & (RING - 1)].first
     count = next - e.first
+    start = q.start[i & (RING - 1)]
     if instruction <= e.first or count <= 0:
-        return e.start
-    return e.start + e.duration * (instruction - e.first) / count
+        return start
+    return start + (q.end[i & (RING - 1)] - start) * (instruction - e.first) / count
 
 
-cdef inline void wait_for(const Machine *m, State *s, Core *core, Item *e, int unit, int64_t item,
-                          bint until_left) noexcept nogil:
-    """Let an item start no earlier than another one of its core ends, or has left its operands."""
-    cdef Queue *q = &core.queue[unit]
+cdef inline void wait_for(const Core *core, Item *e, int32_t code, int64_t item) noexcept nogil:
+    """Let an item start no earlier than another one of its core is over."""
     if item < 0:
         return
-    if e.causes == CAUSES:
-        start_until(m, s, q, item)
-    if is_known(q, item):
-        e.ready = later(e.ready, left_at(q, item) if until_left else end_of(q, item))
+    if is_known(&core.queue[code & 3], item):
+        e.ready = later(e.ready, over_at(core, code, item))
     else:
-        e.cause[e.causes], e.cause_unit[e.causes], e.cause_left[e.causes] = item, unit, until_left
+        e.cause[e.causes] = <int32_t> (item << 3) | code
         e.causes += 1
 
 
-cdef void find_causes(const Machine *m, const Nest *nest, State *s, Core *core, Item *e, int step) noexcept nogil:
-    """Wait for what a step reads to be written, and for what it writes to be left."""
-    cdef int unit = <int> nest.unit[step], u, slot
-    cdef int64_t r, b, result = nest.result[step]
+cdef inline void find_causes(const Nest *nest, State *s, Core *core, Item *e, int step) noexcept nogil:
+    """Wait for what a step reads to be written, and for what it writes to be left. Of several items of a unit the last
+    one counts, as it ends last."""
+    cdef int unit = <int> nest.unit[step]
+    cdef Queue *q = &core.queue[unit]
+    cdef const Watch *watch = &nest.watched[nest.watched_at[step]]
+    cdef const Watch *end = &nest.watched[nest.watched_at[step + 1]]
+    cdef int64_t item
+    cdef int32_t code
+    cdef int u
     e.ready, e.causes = 0.0, 0
-    for u in range(UNITS):
-        if u == unit:
-            continue
-        wait_for(m, s, core, e, u, core.queue[unit].barrier[u], False)
-        core.queue[unit].barrier[u] = -1
-        for r in range(nest.reads_at[step], nest.reads_at[step + 1]):
-            b = nest.reads[r]
-            wait_for(m, s, core, e, u, core.written[b][s.slot[b]][u], False)
-        if result >= 0:
-            slot = s.slot[result]
-            wait_for(m, s, core, e, u, core.written[result][slot][u], False)
-            wait_for(m, s, core, e, u, core.used[result][slot][u], True)
+    if q.is_barred:
+        q.is_barred = False
+        for u in range(UNITS):
+            if u != unit:
+                wait_for(core, e, u, q.barrier[u])
+            q.barrier[u] = -1
+    while watch < end:
+        code, item = watch.code, -1
+        while watch < end and watch.code == code:
+            item = max(item, core.last[watch.kind][watch.buffer][s.slot[watch.buffer]][code & 3])
+            watch += 1
+        wait_for(core, e, code, item)
 
 
 cdef void emit(const Machine *m, const Nest *nest, State *s, Core *core, int step) noexcept nogil:
@@ -259,15 +284,15 @@ cdef void emit(const Machine *m, const Nest *nest, State *s, Core *core, int ste
     start_until(m, s, q, q.items - RING)
     core.clock += m.dispatch
     e = &q.ring[q.items & (RING - 1)]
-    find_causes(m, nest, s, core, e, step)
+    find_causes(nest, s, core, e, step)
     e.dispatched, e.duration, e.channel, e.first = core.clock, work, channel, q.instructions
     e.behind = nest.behind[cost]
     e.rest = later(0.0, work - channel - m.setup - m.column)
     for r in range(nest.reads_at[step], nest.reads_at[step + 1]):
         b = nest.reads[r]
-        core.used[b][s.slot[b]][unit] = q.items
+        core.last[USES][b][s.slot[b]][unit] = q.items
     if result >= 0:
-        core.written[result][s.slot[result]][unit] = q.items
+        core.last[WRITES][result][s.slot[result]][unit] = q.items
     q.items += 1
     q.instructions += count
     if q.started == q.items - 1:
@@ -333,6 +358,7 @@ cdef void begin(const Machine *m, const Nest *nest, State *s) noexcept nogil:
             q = &s.core[c].queue[u]
             s.core[c].port_free[u] = q.free = 0.0
             q.head = NEVER
+            q.waits = q.is_barred = 0
             q.items = q.started = q.instructions = q.asked = 0
             for v in range(UNITS):
                 q.barrier[v] = -1
@@ -343,17 +369,16 @@ cdef void begin(const Machine *m, const Nest *nest, State *s) noexcept nogil:
         for b in range(nest.buffers):
             for i in range(2):
                 for u in range(UNITS):
-                    s.core[c].written[b][i][u] = s.core[c].used[b][i][u] = -1
+                    s.core[c].last[WRITES][b][i][u] = s.core[c].last[USES][b][i][u] = -1
     for b in range(nest.buffers):
         s.slot[b] = 0
 
 
 cdef void shift(State *s, double by) noexcept nogil:
     """Move all times on."""
-    cdef int c, u
+    cdef int c, u, i
     cdef int64_t at
     cdef Queue *q
-    cdef Item *e
     s.channel_free += by
     for c in range(s.cores):
         s.core[c].clock += by
@@ -363,8 +388,9 @@ cdef void shift(State *s, double by) noexcept nogil:
             s.core[c].port_free[u] += by
             if q.head < NEVER:
                 q.head += by
-            for at in range(max(0, q.items - RING), q.items):
-                e = &q.ring[at & (RING - 1)]
-                e.start += by
-                e.dispatched += by
-                e.ready += by
+            for i in range(<int> min(q.items, RING)):
+                q.start[i] += by
+                q.end[i] += by
+            for at in range(q.started, q.items):
+                q.ring[at & (RING - 1)].dispatched += by
+                q.ring[at & (RING - 1)].ready += by
