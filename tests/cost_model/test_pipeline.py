@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autotune.cost_model.estimate import Best
 from autotune.cost_model.scratchpad import pipeline
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.cost_model.scratchpad.pipeline import flow
@@ -105,3 +106,21 @@ def test_loads_and_stores_take_turns_on_the_channel(tile: int, buffers: int, cor
     found = flow(a.tiling, a.steps, SPEC).cycles[0]
     cycles = EmulatorTarget(SPEC).time(lower(group, Schedule((part,)), SPEC)).cycles
     assert found == pytest.approx(cycles, rel=0.04)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_best_schedules_are_the_same_if_only_they_are_laid_out(seed: int) -> None:
+    """And the others are no better than the worst of them, nor than the limit."""
+    rng = np.random.default_rng(seed)
+    _, nests, _ = drawn(rng)
+    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 200, rng)
+    every = ScratchpadAnalysis(nests[0], table, SPEC)
+    order = np.argsort(every.estimate, kind="stable")
+    for count, limit in ((5, np.inf), (20, float(every.estimate[order[len(order) // 4]]))):
+        few = ScratchpadAnalysis(nests[0], table, SPEC, Best(count, limit))
+        wanted = order[:count][every.estimate[order[:count]] <= limit]
+        np.testing.assert_array_equal(
+            np.argsort(few.estimate, kind="stable")[: len(wanted)], wanted
+        )
+        np.testing.assert_array_equal(few.features[wanted], every.features[wanted])
+        assert np.all(few.estimate <= every.estimate)

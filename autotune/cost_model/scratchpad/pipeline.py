@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.estimate import Best
 from autotune.cost_model.steps.step import Step
 from autotune.cost_model.steps.tiling import Floats, Tiling
 from autotune.fusion.nest import Nest
@@ -37,6 +38,32 @@ class Flow:
 
 def flow(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Flow:
     """Lay out a nest on all cores that have work; they take turns on the DRAM channel."""
+    return Flow(*_laid_out(spec, *_packed(tiling, steps)))
+
+
+def best_flow(
+    tiling: Tiling, steps: list[Step], spec: HardwareSpec, least: Floats, best: Best
+) -> Flow:
+    """Lay out the schedules that may be among the ``best``; of others Flow is the ``least`` cycles [n] that they take."""
+    fixed, columns = _packed(tiling, steps)
+    found = np.stack([least, least, least])
+    order = np.argsort(least, kind="stable")
+    order = order[least[order] <= best.limit]
+    limit, seen = best.limit, np.empty(0)
+    for begin in range(0, len(order), best.count):
+        rows = order[begin : begin + best.count]
+        rows = rows[least[rows] <= limit]
+        if not len(rows):
+            break
+        found[:, rows] = _laid_out(spec, fixed, tuple(column[..., rows] for column in columns))
+        seen = np.sort(np.concatenate([seen, np.maximum(found[0], least)[rows]]))[: best.count]
+        if len(seen) == best.count:
+            limit = min(limit, float(seen[-1]))
+    return Flow(*found)
+
+
+def _packed(tiling: Tiling, steps: list[Step]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return what all schedules of a nest have in common, and the columns of each."""
     held = _held(tiling.nest)
     fixed = (
         _ints([_UNITS[step.unit] for step in steps]),
@@ -56,7 +83,7 @@ def flow(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Flow:
         _shared(tiling),
         *_tile_costs(steps, tiling),
     )
-    return Flow(*_laid_out(spec, fixed, columns))
+    return fixed, columns
 
 
 Column = Ints | Floats | Traced

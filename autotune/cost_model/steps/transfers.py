@@ -5,7 +5,9 @@ Mirrors ``kernels/emulator/dram.h``, in expectation over where tiles begin withi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -31,14 +33,14 @@ class Transfer:
 @dataclass(frozen=True, slots=True)
 class _Axis:
     """One dimension of a rectangle: elements inside the tensor, bytes from one to the next, the
-    greatest common divisor of the places (bytes) at which tiles begin along it, and its tiles."""
+    greatest common divisor of the places (bytes) at which tiles begin along it; ``line`` makes its tiles."""
 
     inside: Floats | Ints | float
     extent: int
     pitch_bytes: int
     grain_bytes: Ints | int
     hop: int
-    line: TileLine
+    line: Callable[[], TileLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +120,12 @@ def _axes(
         pitch = dense * abs(hop)
         if chunk is not None and position == chunk[0]:
             piece = tiling.size[chunk[1]]
-            line = _line(tiling, AxisMap(chunk[1], 1, 0, 1), extent, tiles)
+            line = partial(_line, tiling, AxisMap(chunk[1], 1, 0, 1), extent, tiles)
             axes.append(_Axis(tiles.sizes[chunk[1]], extent, pitch, piece * pitch, hop, line))
         else:
             inside = tiling.inside(axis, extent, tiles)
             grain = _grain(tiling, axis) * pitch
-            line = _line(tiling, axis, extent, tiles)
+            line = partial(_line, tiling, axis, extent, tiles)
             axes.append(_Axis(inside, extent, pitch, grain, hop, line))
         dense *= extent
     return axes[::-1]
@@ -174,7 +176,7 @@ def _bursts(axes: list[_Axis], run_bytes: Floats, burst_bytes: int) -> Floats:
         found = np.where(ends, _at_grain(run_bytes, grain, burst_bytes), found)
         if apart.any():
             found = np.where(
-                apart, axis.line.bursts(axis.pitch_bytes, grain, apart, burst_bytes), found
+                apart, axis.line().bursts(axis.pitch_bytes, grain, apart, burst_bytes), found
             )
         grain = grain | np.where(axis.inside > 1, axis.pitch_bytes, 0) | axis.grain_bytes
         grain = grain & -grain
