@@ -183,7 +183,8 @@ def _verified(model: CostModel, programs: Programs, asked: Floats) -> Floats:
     verifier = model.verifier
     if verifier is None:
         return asked
-    cycles = verifier.cycles(programs.group, programs.schedules)
+    formula = _asked(model.formula, programs)[0]
+    cycles = verifier.cycles(programs.group, programs.schedules, formula)
     interval = np.stack([cycles, cycles / verifier.spread, cycles * verifier.spread])
     return np.where(np.isfinite(cycles), interval, asked)
 

@@ -72,7 +72,8 @@ def markdown(tables: Sequence[Table]) -> str:
         "Written by `make bench-predictor`: CPU time to load a predictor from its file, and of every "
         f"question about three pairs of layers on `{TARGET}`. A question asked *again* is answered from "
         "memory, also for layers of another name; *first time* includes the analysis of the group, the "
-        "enumeration of schedules and rounds over the neighbours of the best. Every figure is the least "
+        "enumeration of schedules and rounds over the neighbours of the best. A group is *often asked* from its "
+        "fourth question on: then its analysis is recorded, which takes 4 to 5 ms once. Every figure is the least "
         f"of several repeats in {REPEATS} processes. {busy()}\n\n"
     )
     return head + "\n\n".join(table.markdown() for table in tables) + "\n"

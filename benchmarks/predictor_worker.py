@@ -89,8 +89,11 @@ def ask(file: str, name: str) -> Figures:
         "should_fuse, again": _each(lambda: predictor.should_fuse(producer, consumer), WARM),
         "should_fuse, equal layers of another name": _renamed(predictor, pair),
         "best schedule, first time": _first(predictor, lambda new: new.predict(producer)),
-        "predict one schedule, first time": _each(lambda: prepared.predict(schedule), 20),
-        "predict one schedule, again": _each(lambda: predictor.predict(both, schedule), WARM),
+        "first schedule of a new group": _first(
+            predictor, lambda new: new.predict(pair("cold"), schedule)
+        ),
+        "another schedule of a group often asked": _each(lambda: prepared.predict(schedule), 20),
+        "the same schedule again": _each(lambda: predictor.predict(both, schedule), WARM),
         f"predict_batch of {len(rows)}": _each(lambda: prepared.predict_batch(rows), 1),
         f"best of {len(rows)}, enumerated too": _each(best_row, 1),
         "explain": _each(lambda: predictor.explain((producer, consumer)), 5),

@@ -1,6 +1,6 @@
 """What users and the command line call: open, calibrate, search; each a thin line through the flow."""
 
-from autotune.api.calibration import CALIBRATED_ON, calibrate, predict_network
+from autotune.api.calibration import CALIBRATED_ON, calibrate, predict_network, search_configuration
 from autotune.api.device_search import search_devices
 from autotune.api.front_search import search_front
 from autotune.api.machine_studies import explore, planned_sweep, sweep
@@ -19,6 +19,7 @@ __all__ = [
     "predict_network",
     "resolve_model",
     "search",
+    "search_configuration",
     "search_devices",
     "search_front",
     "sweep",

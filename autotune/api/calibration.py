@@ -9,6 +9,7 @@ from autotune.api.networks import listed, load_all, load_network
 from autotune.api.open_store import opened
 from autotune.arguments import integer_of, seconds_of
 from autotune.cost_model.predictor import Predictor
+from autotune.errors import InputError
 from autotune.graph.accuracy import Accuracy
 from autotune.measure.cluster.cluster import Cluster, check_workers, opened_cluster
 from autotune.operators.axes import Layout
@@ -20,6 +21,11 @@ from autotune.targets.protocol import Target
 from autotune.tuner.calibrate import CalibrationResult, default_budget
 from autotune.tuner.calibrate import calibrate as run_calibration
 from autotune.tuner.calibrate_groups import GROUP_BUDGET, GroupCalibration, calibrate_groups
+from autotune.tuner.configuration_search import (
+    MEASURED,
+    ConfigurationSearch,
+    search_configurations,
+)
 from autotune.tuner.network_cost import (
     NetworkCost,
     predict_as_group,
@@ -115,22 +121,56 @@ def predict_network(
     target: Target | ModelTarget | Path | str | None = None,
     dims: Mapping[str, int] | None = None,
     store: Store | Path | str | None = None,
+    version: str | None = None,
 ) -> NetworkCost:
     """Predict the seconds of one run of a network on a calibrated target, without running it.
 
     ``model``, ``target`` and ``dims`` are those of ``search``. Groups are the greedily fused ones; a target
-    that times ONNX models fuses by itself, and its network is one group. Raises ``AutotuneError`` for a
+    that times ONNX models fuses by itself, and its network is one group. ``version`` asks for an older model:
+    the first digits of its SHA-256. Raises ``AutotuneError`` for a
     target that was never calibrated.
     """
     plugin = model_target(target)
     if plugin is not None:
         graph = load_network(model, dims)
         with opened(store) as records:
-            return predict_as_group(graph, stored_model(records, plugin), plugin.name)
+            return predict_as_group(graph, stored_model(records, plugin, version), plugin.name)
     assert not isinstance(target, ModelTarget)
     machine = choose_target(target)
-    predictor = Predictor.load(machine, store)
+    predictor = Predictor.load(machine, store, version)
     accuracy = choose_accuracy(None, machine.spec)
     spec = machine.spec
     graph = load_network(model, dims, spec.layout, accuracy, formats=spec.formats)
     return predict_greedy(graph, predictor)
+
+
+def search_configuration(
+    model: Path | str,
+    target: ModelTarget | str,
+    dims: Mapping[str, int] | None = None,
+    measure: int = MEASURED,
+    store: Store | Path | str | None = None,
+    progress: Progress | None = None,
+    time_limit_seconds: float | None = None,
+    workers: int | str | Cluster | None = None,
+) -> ConfigurationSearch:
+    """Find the fastest configuration of a network on a calibrated machine that times ONNX models and has parameters.
+
+    ``measure`` are the configurations that are measured, the best by the model. Raises ``AutotuneError`` for another
+    machine, and for one that was never calibrated.
+    """
+    machine = model_target(target)
+    if machine is None:
+        raise InputError(f"{target} times no ONNX models; search plans programs for it")
+    graph = load_network(model, dims)
+    with opened_cluster(workers) as cluster, opened(store) as records:
+        return search_configurations(
+            graph,
+            machine,
+            stored_model(records, machine),
+            measure=integer_of(measure, "measure", 1),
+            store=records,
+            progress=progress,
+            workers=cluster,
+            time_limit_seconds=seconds_of(time_limit_seconds, "time_limit_seconds"),
+        )

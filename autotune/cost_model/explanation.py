@@ -95,10 +95,7 @@ class Explanation(Displayed):
             f"limited by the {self.bottleneck}: {self.intensity:,.1f} multiply-adds a byte, {side} the "
             f"ridge of {self.ridge:,.1f}"
         )
-        yield (
-            f"roofline: {self.bound_cycles:,.0f} cycles at least, "
-            f"{self.bound_cycles / self.cost.cycles:.0%} of the predicted"
-        )
+        yield self._roofline
         if self.array_use:
             yield f"array use: {self.array_use:.0%} of its cells while it is busy"
         again = (
@@ -118,6 +115,16 @@ class Explanation(Displayed):
                 f"novel: the model knew {self.cost.novelty:.0%} of its training programs better; measure "
                 "before you rely on it"
             )
+
+    @property
+    def _roofline(self) -> str:
+        if self.bound_cycles <= self.cost.cycles:
+            share = f"{self.bound_cycles / self.cost.cycles:.0%} of the predicted"
+            return f"roofline: {self.bound_cycles:,.0f} cycles at least, {share}"
+        return (
+            f"roofline: {self.bound_cycles:,.0f} cycles by the spec, more than the {self.cost.cycles:,.0f} predicted: "
+            "these are too few, or the machine is faster than its spec"
+        )
 
     def _card(self) -> Card:
         rows = [(term.name, f"{term.cycles:,.0f}", term.meaning) for term in self.terms]

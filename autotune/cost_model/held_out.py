@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from autotune.cost_model.dataset import Dataset
 from autotune.cost_model.metrics import (
-    FEWEST_RANKED,
     coverage,
     group_metrics,
     mape,
@@ -36,7 +35,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 FEWEST_CHOICES = 30
-"""Groups with a choice from which on their regret decides between models."""
+"""Groups with a choice from which on a lower regret outweighs a larger error."""
 
 WORKERS = 2
 """Folds trained at a time; more would not help where two cores are shared with measurements."""
@@ -80,18 +79,17 @@ class HeldOut:
     def improves_on(self, simpler: HeldOut, data: Dataset) -> bool:
         """Return True if these predictions earn their place beside those of a simpler model.
 
-        They do with a regret that is lower by more than two standard errors of the groups' differences, or with a
-        smaller error and no larger regret. Regret counts where ``FEWEST_CHOICES`` groups have a choice.
+        They do with a smaller error and no larger regret, however few groups tell, or with a regret that is lower by
+        more than two standard errors of at least ``FEWEST_CHOICES`` groups' differences.
         """
         keys = data.keys.tolist()
         ours, theirs = (
-            within_groups(regret, data.cycles, one.cycles, keys, FEWEST_RANKED)
-            for one in (self, simpler)
+            within_groups(regret, data.cycles, one.cycles, keys) for one in (self, simpler)
         )
         gain = theirs - ours
-        mean, spread = 0.0, np.inf
+        mean, spread = float(gain.mean()) if len(gain) else 0.0, np.inf
         if len(gain) >= FEWEST_CHOICES:
-            mean, spread = float(gain.mean()), float(gain.std(ddof=1)) / np.sqrt(len(gain))
+            spread = float(gain.std(ddof=1)) / np.sqrt(len(gain))
         is_closer = mape(data.cycles, self.cycles) < mape(data.cycles, simpler.cycles)
         return bool(mean > 2.0 * spread or (mean >= 0.0 and is_closer))
 

@@ -252,7 +252,7 @@ class CostModel:
 
     def with_verifier(self, verifier: Verifier | None) -> CostModel:
         """Return the same model with a second stage, its held-out figures beside the others as
-        ``verified_…``; without one where ``verifier`` chooses no better, or is None."""
+        ``verified_…``; without one where ``verifier`` does not improve on it, or is None."""
         if verifier is None or not verifier.improves_on(self.metrics):
             return self
         figures = {f"verified_{name}": value for name, value in verifier.metrics.items()}
@@ -266,6 +266,13 @@ class CostModel:
             verifier,
             self.provenance,
         )
+
+    @cached_property
+    def formula(self) -> CostModel:
+        """The same model without trees for cycles: what drafts candidates for a second stage."""
+        ratios = self._learned.ratios.as_formula()
+        learned = replace(self._learned, ratios=ratios, known_support=None)
+        return CostModel(self.spec, learned, self.metrics, shared=self.is_shared)
 
     @property
     def cycle_forests(self) -> tuple[Forest, ...]:

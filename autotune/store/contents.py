@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -106,6 +106,23 @@ class Machine:
     groups: int
     models: int
     last_at: float | None
+
+
+MOST_LETTERS = 32
+"""Letters of a machine's name in tables; its profile tells machines of equal beginnings apart."""
+
+
+def label(names: Iterable[str]) -> str:
+    """Return a machine's names for a table, each cut to ``MOST_LETTERS``: at a word, a path before its end."""
+    return ", ".join(dict.fromkeys(_cut(name) for name in sorted(names)))
+
+
+def _cut(name: str) -> str:
+    if len(name) <= MOST_LETTERS:
+        return name
+    if " " not in name:
+        return f"…{name[1 - MOST_LETTERS :]}"
+    return f"{name[: MOST_LETTERS - 1].rsplit(' ', 1)[0]} …"
 
 
 def machines_of(store: Store) -> tuple[Machine, ...]:

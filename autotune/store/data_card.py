@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from autotune.store.contents import label
+
 if TYPE_CHECKING:
     from autotune.store.parquet_folder import ParquetContents
 
@@ -111,7 +113,7 @@ def _machines(
         described = contents.profile(profile)
         called = {row["target"] for row in ours} | ({described.name} if described else set())
         count = sum(r["created_at_count_sum"] for r in ours if r["toolchain"] == toolchain)
-        machine = (", ".join(sorted(called)), profile, toolchain or "unknown", f"{count:,}")
+        machine = (label(called), profile, toolchain or "unknown", f"{count:,}")
         models = str(len(contents.models(profile)))
         rows.append((*machine, f"{groups.get((profile, toolchain), 0):,}", models))
     names = ("machine", "profile", "toolchain", "measurements", "groups", "models")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -261,20 +262,27 @@ class Store:
             return {row.key: row.schedule for row in rows if row.schedule is not None}
 
     def save_model(
-        self, profile_id: str, blob: bytes, metrics: Mapping[str, float], feature_version: int
+        self,
+        profile_id: str,
+        blob: bytes,
+        metrics: Mapping[str, float],
+        feature_version: int,
+        behind: StoredModel | None = None,
     ) -> None:
-        """Add a version of a machine's cost model; the newest ``MODELS_KEPT`` stay."""
+        """Add a version of a machine's cost model; the newest ``MODELS_KEPT`` stay. Saved again, a model becomes the
+        newest, with these metrics: its SHA-256 names one. Saved ``behind`` another, it counts as just older."""
         row = {
             "profile_id": profile_id,
             "feature_version": feature_version,
             "metrics_json": json.dumps(dict(metrics)),
             "sha256": hashlib.sha256(blob).hexdigest(),
             "blob": blob,
-            "created_at": self._clock(),
+            "created_at": self._clock() if behind is None else math.nextafter(behind.created_at, 0),
         }
         ours = MODELS.c.profile_id == profile_id
         kept = select(MODELS.c.id).where(ours).order_by(*NEWEST).limit(MODELS_KEPT)
         with self._database.write() as connection:
+            connection.execute(delete(MODELS).where(ours, MODELS.c.sha256 == row["sha256"]))
             connection.execute(MODELS.insert(), row)
             connection.execute(delete(MODELS).where(ours, MODELS.c.id.not_in(kept)))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from autotune.cost_model.model import MIN_RECORDS, CostModel, too_few
+from autotune.cost_model.replay_set import judge_refit, predicted_cycles
 from autotune.cost_model.shipped import fit_model
 from autotune.cost_model.verifier import Verifier
 from autotune.cost_model.version import FEATURE_VERSION
@@ -21,8 +23,10 @@ from autotune.schedule.candidate import Candidate
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import ExclusiveTarget, Target
+from autotune.targets.spec import HardwareSpec
 from autotune.tuner.budget import check_budget
 from autotune.tuner.failures import FailureCount, count_failures
+from autotune.tuner.gate import note, save_better
 from autotune.tuner.neighbour import remember_machine
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.record_writer import RecordWriter
@@ -68,7 +72,7 @@ class CalibrationResult(Displayed):
 
     ``measured`` candidates were measured now, ``failed`` of them without a cost, for reasons that
     ``failures`` counts; ``doubtful`` ones were measured a second time; ``known_before`` were in the
-    store. ``metrics`` are on networks that ``model`` was not trained on, and so are the ``worst`` groups.
+    store. ``kept`` says which model is the newest now and why, where there was one before. ``metrics`` are on networks that ``model`` was not trained on, and so are the ``worst`` groups.
     """
 
     metrics: Mapping[str, float]
@@ -80,6 +84,7 @@ class CalibrationResult(Displayed):
     worst: tuple[WorstGroup, ...] = ()
     failures: tuple[FailureCount, ...] = ()
     doubtful: int = 0
+    kept: str = ""
 
     def _card(self) -> Card:
         facts = [
@@ -88,6 +93,7 @@ class CalibrationResult(Displayed):
             ("known before", f"{self.known_before:,}"),
             ("seconds", f"{self.seconds:.1f}"),
             ("held-out MAPE", f"{self.metrics['mape']:.2%}"),
+            *([("kept", self.kept)] if self.kept else []),
         ]
         rows = [(name, f"{float(value):.4g}") for name, value in self.metrics.items()]
         title = f"CalibrationResult {self.model.spec.name}"
@@ -137,19 +143,51 @@ def calibrate(
         if model.is_shared:  # nothing was learned
             raise too_few(target.spec, sum(r.outcome is Outcome.OK for r in records))
         model = model.with_verifier(Verifier.fit(records, target.spec, seed))
-        store.save_model(profile, model.to_bytes(), model.metrics, FEATURE_VERSION)
+        gated = _gated(store, target.spec, records, model, seed)
         heard("train", 1, 1)
     return CalibrationResult(
-        model.metrics,
+        gated.model.metrics,
         measuring.measured,
         len(measuring.failed),
         drawn.skipped,
         clock() - start,
-        model,
+        gated.model,
         tuple(_worst_groups(model, records)),
         count_failures(measuring.failed),
         measuring.doubtful,
+        gated.note,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Gated:
+    """The model that a calibration leaves as the newest, and why."""
+
+    model: CostModel
+    note: str
+
+
+def _gated(
+    store: Store, spec: HardwareSpec, records: Sequence[Record], model: CostModel, seed: int
+) -> _Gated:
+    """Save a trained model; the one before stays the newest if it errs less on what is new to both."""
+    before = store.load_model(spec.profile_id, FEATURE_VERSION)
+    old = None if before is None else CostModel.from_bytes(before.blob, spec)
+    verdict = None
+    if before is not None and old is not None:
+        older = old
+        verdict = judge_refit(
+            records,
+            before.created_at,
+            lambda record: predicted_cycles(older, record),
+            lambda rest: partial(predicted_cycles, fit_model(rest, spec, seed=seed)),
+        )
+    blob = model.to_bytes()
+    is_new = save_better(
+        store, spec.profile_id, blob, model.metrics, FEATURE_VERSION, before, verdict
+    )
+    kept = model if is_new or old is None else old
+    return _Gated(kept, note(verdict, blob, before))
 
 
 class _Measuring:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 import numpy as np
 
 from autotune.cost_model.additive.features import VERSION
 from autotune.cost_model.additive.model import MIN_GROUPS, AdditiveModel
+from autotune.cost_model.replay_set import judge_refit
 from autotune.datasets import random_graphs
 from autotune.display import Card, Displayed
 from autotune.errors import ProgramError, TargetError
@@ -20,12 +22,16 @@ from autotune.lowering.exported import export_candidate
 from autotune.measure.measurement import Measured, Measurement
 from autotune.measure.runner import Runner, Workers
 from autotune.schedule.candidate import Candidate
+from autotune.schedule.configuration import Configuration
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
+from autotune.targets.plugins.tunables import Tunables, from_text
+from autotune.targets.plugins.tunables import drawn as drawn_configuration
 from autotune.tuner.budget import check_budget
 from autotune.tuner.failures import FailureCount, count_failures
+from autotune.tuner.gate import note, save_better
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import in_fixed_order, to_record
 from autotune.tuner.sampling import grow_group
@@ -52,14 +58,19 @@ MOST_BYTES = 1 << 28
 MOST_DRAWN = 2
 """Groups drawn at most, in budgets: further ones take the places of those that failed."""
 
+CONFIGURATIONS = 3
+"""Drawn configurations in which each group is measured on a machine that has parameters."""
+
 UNSCHEDULED = Schedule(())
+Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GroupCalibration(Displayed):
     """Result of a calibration: groups ``measured`` now, ``failed`` of them, ``known_before``; ``metrics`` are
     on networks that ``model`` was not trained on, ``failures`` by kind. ``repeated_calls`` failed and were made again
-    with success, the most of them for ``remark``."""
+    with success, the most of them for ``remark``. ``kept`` says which model is the newest now and why, where there was
+    one before."""
 
     name: str
     model: AdditiveModel
@@ -70,6 +81,7 @@ class GroupCalibration(Displayed):
     failures: tuple[FailureCount, ...] = ()
     repeated_calls: int = 0
     remark: str = ""
+    kept: str = ""
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -85,6 +97,8 @@ class GroupCalibration(Displayed):
         ]
         if self.repeated_calls:
             facts.append(("repeated calls", f"{self.repeated_calls:,}, such as: {self.remark}"))
+        if self.kept:
+            facts.append(("kept", self.kept))
         rows = [(name, f"{value:.4g}") for name, value in self.model.metrics.items()]
         return Card(f"GroupCalibration {self.name}", facts, ("metric", "value"), rows)
 
@@ -111,18 +125,16 @@ def calibrate_groups(
     start, profile = clock(), target.profile_id
     with store.hold(profile, lambda: heard("wait for another calibration", 0, 1)):
         known = store.records(profile)
-        succeeded = {record.group_key for record in known if record.outcome is Outcome.OK}
+        succeeded = {_key(record) for record in known if record.outcome is Outcome.OK}
         check_budget(target.name, budget, len(succeeded), MIN_GROUPS)
         runner = Runner(target, workers, export_candidate, time_limit_seconds)  # type: ignore[arg-type]
-        measuring = _Measuring(runner, target, store, {r.group_key for r in known}, heard)
-        draws = _different(sample_groups(graphs, seed), MOST_DRAWN * budget)
+        measuring = _Measuring(runner, target, store, {_key(r) for r in known}, heard)
+        sampled = _configured(sample_groups(graphs, seed), target.tunables, seed)
+        draws = _different(sampled, MOST_DRAWN * budget)
         while drawn := list(islice(draws, budget - len(succeeded & measuring.seen))):
             succeeded |= measuring.run(drawn)
         heard("train", 0, 1)
-        model = AdditiveModel.fit(
-            in_fixed_order(store.records(profile)), profile, target.clock_hz, target.name, seed
-        )
-        store.save_model(profile, model.to_bytes(), model.metrics, VERSION)
+        model, kept = _trained(target, in_fixed_order(store.records(profile)), store, seed)
         heard("train", 1, 1)
     failures = count_failures(measuring.records)
     remarks = measuring.remarks
@@ -136,26 +148,56 @@ def calibrate_groups(
         failures,
         sum(record.counters.get("failed_calls", 0) for record in measuring.records),
         max(remarks, key=remarks.count) if remarks else "",
+        kept,
     )
+
+
+def _trained(
+    target: ModelTarget, records: Sequence[Record], store: Store, seed: int
+) -> tuple[AdditiveModel, str]:
+    """Train and save a model; return the better of it and the one before, and why it is kept."""
+    profile = target.profile_id
+
+    def fit(given: Sequence[Record]) -> AdditiveModel:
+        return AdditiveModel.fit(
+            given, profile, target.clock_hz, target.name, seed, target.tunables
+        )
+
+    def cycles(model: AdditiveModel, record: Record) -> float:
+        group, configuration = Group.from_json(record.group_json), from_text(record.schedule_json)
+        return model.predict(group, configuration).seconds * target.clock_hz
+
+    model, before, verdict = fit(records), store.load_model(profile, VERSION), None
+    old = None if before is None else AdditiveModel.from_bytes(before.blob, profile, target.name)
+    if before is not None and old is not None:
+        verdict = judge_refit(
+            records,
+            before.created_at,
+            partial(cycles, old),
+            lambda rest: partial(cycles, fit(rest)),
+        )
+    blob = model.to_bytes()
+    is_new = save_better(store, profile, blob, model.metrics, VERSION, before, verdict)
+    return (model if is_new or old is None else old), note(verdict, blob, before)
 
 
 class _Measuring:
     """Measures and stores groups, without the ``known`` ones; gives up early if none succeeds."""
 
     def __init__(
-        self, runner: Runner, target: ModelTarget, store: Store, known: set[str], heard: Progress
+        self, runner: Runner, target: ModelTarget, store: Store, known: set[Key], heard: Progress
     ) -> None:
         self._runner, self._target, self._store = runner, target, store
         self._known, self._heard = known, heard
         self.records: list[Record] = []
         self.remarks: list[str] = []
-        self.seen: set[str] = set()
+        self.seen: set[Key] = set()
         self.before = 0
 
-    def run(self, drawn: Sequence[Candidate]) -> set[str]:
+    def run(self, drawn: Sequence[Candidate]) -> set[Key]:
         """Measure drawn groups; return the keys of those that succeeded now."""
-        unmeasured = [one for one in drawn if one.group.key not in self._known]
-        self.seen |= {one.group.key for one in drawn}
+        unmeasured = [one for one in drawn if one.key not in self._known]
+        self.seen |= {one.key for one in drawn}
         self.before += len(drawn) - len(unmeasured)
         first = stored = len(self.records)
         total = self.before + first + len(unmeasured)
@@ -172,7 +214,7 @@ class _Measuring:
             raise
         finally:
             self._store.add(self.records[stored:])
-        return {r.group_key for r in self.records[first:] if r.outcome is Outcome.OK}
+        return {_key(r) for r in self.records[first:] if r.outcome is Outcome.OK}
 
     def _add(self, result: Measurement) -> None:
         if isinstance(result, Measured) and result.execution.remark:
@@ -191,12 +233,28 @@ def _check_hope(target: ModelTarget, records: Sequence[Record]) -> None:
         )
 
 
+def _key(record: Record) -> Key:
+    return record.group_key, record.schedule_json
+
+
+def _configured(groups: Iterator[Candidate], tunables: Tunables, seed: int) -> Iterator[Candidate]:
+    """Give each group in some drawn configurations, or as it is where a machine has no parameters."""
+    rng = np.random.default_rng(seed)
+    for one in groups:
+        if not tunables:
+            yield one
+            continue
+        for _ in range(CONFIGURATIONS):
+            values = tuple(drawn_configuration(tunables, rng).items())
+            yield replace(one, schedule=Configuration((), values))
+
+
 def _different(drawn: Iterator[Candidate], budget: int) -> Iterator[Candidate]:
-    """Give the first ``budget`` candidates of different groups."""
-    seen: set[str] = set()
+    """Give the first ``budget`` different candidates."""
+    seen: set[Key] = set()
     for candidate in drawn:
-        if candidate.group.key not in seen:
-            seen.add(candidate.group.key)
+        if candidate.key not in seen:
+            seen.add(candidate.key)
             yield candidate
         if len(seen) == budget:
             return

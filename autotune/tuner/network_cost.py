@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from autotune.cost_model.additive.model import AdditiveModel
 from autotune.cost_model.predictor import Predictor
@@ -13,6 +14,7 @@ from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
+from autotune.targets.plugins.tunables import Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class PartCost:
 @dataclass(frozen=True, slots=True, repr=False)
 class NetworkCost(Displayed):
     """Seconds of one run of a network; ``low_seconds`` to ``high_seconds`` holds 90 % of measurements or
-    more. ``parts`` are its groups, or its operators where the machine fuses by itself."""
+    more. ``parts`` are its groups, or its operators where the machine fuses by itself. ``configuration`` is the best one
+    of a machine's own parameters."""
 
     network: str
     target: str
@@ -35,11 +38,13 @@ class NetworkCost(Displayed):
     low_seconds: float
     high_seconds: float
     parts: tuple[PartCost, ...]
+    configuration: Mapping[str, Value] = field(default_factory=dict)
 
     def _card(self) -> Card:
         facts = [
             ("seconds", f"{self.seconds:.6g}"),
             ("90 % interval", f"{self.low_seconds:.6g} to {self.high_seconds:.6g}"),
+            *((name, str(value)) for name, value in self.configuration.items()),
         ]
         rows = [(" ".join(part.kinds), f"{part.seconds:.3g}") for part in self.parts]
         return Card(
@@ -47,9 +52,12 @@ class NetworkCost(Displayed):
         )
 
 
-def stored_model(store: Store, target: ModelTarget) -> AdditiveModel:
-    """Return the model that the last calibration of a machine left. Raises ``StoreError`` if there is none."""
-    stored = store.load_model(target.profile_id)
+def stored_model(store: Store, target: ModelTarget, version: str | None = None) -> AdditiveModel:
+    """Return the newest model of a machine, or the one whose SHA-256 begins with ``version``. Raises ``StoreError``
+    if there is none."""
+    stored = store.load_model(target.profile_id, version=version)
+    if stored is None and version is not None:
+        raise StoreError(f"{target.name}: no model {version!r}; 'autotune store models' lists them")
     if stored is None:
         raise StoreError(
             f"no cost model for {target.name} (hardware profile {target.profile_id}); "
@@ -61,12 +69,13 @@ def stored_model(store: Store, target: ModelTarget) -> AdditiveModel:
 def predict_as_group(graph: Graph, model: AdditiveModel, target: str) -> NetworkCost:
     """Predict a network as one group, whose machine fuses by itself."""
     group = Group.from_graph(graph, [op.name for op in graph.ops])
-    cost, shares = model.predict(group), model.operator_seconds(group)
+    best = model.best_configuration(group)
+    cost, shares = model.predict(group, best), model.operator_seconds(group, best)
     parts = tuple(
         PartCost((op.kind.value,), (op.name,), seconds)
         for op, seconds in zip(group.ops, shares.tolist(), strict=True)
     )
-    return NetworkCost(graph.name, target, cost.seconds, cost.low, cost.high, parts)
+    return NetworkCost(graph.name, target, cost.seconds, cost.low, cost.high, parts, best)
 
 
 def predict_greedy(graph: Graph, predictor: Predictor) -> NetworkCost:

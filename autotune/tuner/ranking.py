@@ -108,21 +108,33 @@ class Ranking:
             values += self.model.estimate(nest, table).columns
         return self._priced(group, Ranked(tuple(schedules), values))
 
+    @property
+    def _is_verified(self) -> bool:
+        """True if a second stage prices what the first ranks."""
+        return self.model.verifier is not None and not self.objective.weighs_energy
+
+    @property
+    def _drafting(self) -> CostModel:
+        """The first stage: the plain formula where a second follows."""
+        return self.model.formula if self._is_verified else self.model
+
     def _verified(self, group: Group, ranked: Ranked, count: int) -> Ranked:
         """Return the ``count`` best by the first stage in the order of the second, if there is one."""
-        if self.model.verifier is None or self.objective.weighs_energy:
+        if not self._is_verified:
             return ranked
-        priced = self._priced(group, Ranked(ranked.schedules[:count], ranked.values[:, :count]))
+        draft = Ranked(ranked.schedules[:count], ranked.values[:, :count])
+        priced = self._priced(group, draft, draft.values[0])
         order = self._order(priced.values)
         order = order[np.isfinite(priced.values[0, order])]
         return Ranked(tuple(priced.schedules[i] for i in order.tolist()), priced.values[:, order])
 
-    def _priced(self, group: Group, ranked: Ranked) -> Ranked:
-        """Return the schedules with the cycles and the interval of the second stage, if there is one."""
+    def _priced(self, group: Group, ranked: Ranked, formula: Floats | None = None) -> Ranked:
+        """Return the schedules with the cycles and the interval of the second stage, if there is one; ``cautious``
+        about the first choice by the ``formula``'s cycles [n] (None: as it is priced)."""
         verifier = self.model.verifier
-        if verifier is None or self.objective.weighs_energy or not len(ranked):
+        if verifier is None or not self._is_verified or not len(ranked):
             return ranked
-        cycles = verifier.cycles(group, ranked.schedules)
+        cycles = verifier.cycles(group, ranked.schedules, formula)
         interval = np.stack([cycles, cycles / verifier.spread, cycles * verifier.spread])
         return Ranked(ranked.schedules, np.concatenate([interval, ranked.values[3:]]))
 
@@ -131,9 +143,9 @@ class Ranking:
         if not len(table):
             return Ranked.nothing()
         if len(table) > effort.predicted:
-            least = self.model.rough(nest, table)
+            least = self._drafting.rough(nest, table)
             table = table.take(np.argpartition(least, effort.predicted)[: effort.predicted])
-        draft = self._best(table, self.model.forecast(nest, table, self._asked()))
+        draft = self._best(table, self._drafting.forecast(nest, table, self._asked()))
         predicted, refined = table.identities, np.empty(0, dtype=np.int64)
         for _ in range(effort.rounds):
             best = draft.table.take(np.arange(min(len(draft), effort.refined)))
@@ -144,10 +156,10 @@ class Ranking:
                 break
             refined = np.concatenate([refined, around.identities])
             predicted = np.concatenate([predicted, near.identities])
-            forecast = draft.forecast.then(self.model.forecast(nest, near, self._asked(draft)))
+            forecast = draft.forecast.then(self._drafting.forecast(nest, near, self._asked(draft)))
             draft = self._best(draft.table.then(near), forecast)
         schedules = tuple(Schedule((draft.table.row(i),)) for i in range(len(draft)))
-        return Ranked(schedules, self.model.completed(draft.forecast).columns)
+        return Ranked(schedules, self._drafting.completed(draft.forecast).columns)
 
     def _asked(self, draft: _Draft | None = None) -> Best | None:
         """Return which schedules matter beside those of a draft; None if all do, as energy may choose any."""

@@ -13,10 +13,13 @@ from autotune.cli.held_interrupt import held_interrupt
 
 @pytest.fixture(autouse=True)
 def same_handlers() -> Iterator[None]:
-    """The handlers of before are back after each test."""
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    """Ctrl-C interrupts, also where a shell's background job ignores it; handlers of before are back after each test."""
+    numbers = signal.SIGINT, signal.SIGTERM
+    outside = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = [signal.getsignal(number) for number in numbers]
     yield
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(number) for number in numbers] == before
+    signal.signal(signal.SIGINT, outside)
 
 
 def interrupt() -> None:

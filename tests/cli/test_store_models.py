@@ -13,9 +13,13 @@ from autotune.cli.main import main
 from autotune.cost_model.provenance import Provenance
 from autotune.cost_model.shipped import shipped_model
 from autotune.cost_model.version import FEATURE_VERSION
+from autotune.store.contents import MOST_LETTERS, label
 from autotune.store.store import Store, StoredProfile
 from autotune.targets.opening import load_spec
+from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.calibrate_groups import calibrate_groups
+from tests.targets.plugins import timing_functions as functions
 
 Command = Callable[..., Any]
 ERRORS = (0.11, 0.07)
@@ -63,6 +67,36 @@ def test_kept_models_are_listed_newest_first_with_their_training_sets(
     assert [row["trained_on"]["fingerprint"][0] for row in rows] == ["1", "0"]
     assert [row["trained_on"]["measurements"] for row in rows] == [101, 100]
     assert rows[0]["id"] != rows[1]["id"]
+
+
+def test_a_model_saved_again_is_one_model_and_the_newest(command: Command, place: Path) -> None:
+    rows, _ = command("store", "models", "--store", place, "--target", "edge")
+    with Store.open(place) as store:
+        older = store.models(rows[1]["profile_id"])[1]
+        store.save_model(rows[1]["profile_id"], older.blob, {"mape": 0.05}, FEATURE_VERSION)
+    again, _ = command("store", "models", "--store", place, "--target", "edge")
+    assert [row["id"] for row in again] == [rows[1]["id"], rows[0]["id"]]
+    assert again[0]["metrics"] == {"mape": 0.05}
+
+
+def test_a_model_of_groups_tells_its_machine_and_training_set(
+    command: Command, tmp_path: Path
+) -> None:
+    place, machine = tmp_path / "b.db", ModelTarget("mine", functions.by_results)
+    with Store.open(place) as store:
+        calibrate_groups(machine, budget=50, store=store, seed=3)
+    (row,), _ = command("store", "models", "--store", place)
+    assert row["machine"] == "mine"
+    assert (row["trained_on"]["measurements"], row["trained_on"]["seed"]) == (50, 3)
+    assert len(row["trained_on"]["fingerprint"]) == 64
+
+
+def test_long_names_of_machines_are_cut() -> None:
+    swept = "edge vector.lanes=32 scratchpad.banks=32 energy.scratchpad_read_byte_fj=1770"
+    assert label(["edge", swept]) == "edge, edge vector.lanes=32 …"
+    assert label([swept, swept + " cores=2"]) == "edge vector.lanes=32 …"
+    path = "/home/somebody/projects/accelerator/mine.py:time_model"
+    assert label([path]).endswith("/mine.py:time_model") and len(label([path])) == MOST_LETTERS
 
 
 def test_an_older_model_and_the_shipped_one_answer_when_asked(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from autotune.cost_model.held_out import FEWEST_CHOICES, HeldOut
+from autotune.cost_model.metrics import group_metrics
 
 ROWS = 8
 
@@ -52,7 +53,34 @@ def test_a_lower_regret_within_the_noise_does_not_outweigh_a_larger_error() -> N
     assert wrong_in(data, 0.0, 1.3).improves_on(wrong_in(data, 1 / 4), data)
 
 
-def test_where_few_groups_have_a_choice_the_error_decides() -> None:
-    data = costs(FEWEST_CHOICES - 1)
-    assert wrong_in(data, 0.5, 1.0).improves_on(wrong_in(data, 0.0, 1.3), data)
-    assert not wrong_in(data, 0.0, 1.3).improves_on(wrong_in(data, 0.5), data)
+@pytest.mark.parametrize("groups", [2, FEWEST_CHOICES - 1, FEWEST_CHOICES])
+def test_worse_choices_are_refused_however_few_groups_tell(groups: int) -> None:
+    data = costs(groups)
+    assert not wrong_in(data, 0.5, 1.0).improves_on(wrong_in(data, 0.0, 1.3), data)
+    assert wrong_in(data, 0.5, 1.0).improves_on(wrong_in(data, 0.5, 1.3), data)
+
+
+@pytest.mark.parametrize(
+    ("groups", "improves"), [(FEWEST_CHOICES - 1, False), (FEWEST_CHOICES, True)]
+)
+def test_better_choices_of_few_groups_do_not_outweigh_a_larger_error(
+    groups: int, improves: bool
+) -> None:
+    data = costs(groups)
+    assert wrong_in(data, 0.0, 1.3).improves_on(wrong_in(data, 0.9), data) is improves
+
+
+def test_two_schedules_are_a_choice_as_in_the_regret_that_is_printed() -> None:
+    keys = np.repeat(["a", "b"], 2)
+    data = SimpleNamespace(cycles=np.array([100.0, 110.0, 100.0, 110.0]), keys=keys)
+    right, wrong = data.cycles * 1.3, np.array([100.0, 99.0, 100.0, 110.0])
+    assert not predicting(wrong).improves_on(predicting(right), data)
+    metrics = [group_metrics(data.cycles, one, keys.tolist()) for one in (wrong, right)]
+    assert metrics[0]["top1_regret"] > metrics[1]["top1_regret"]
+
+
+def test_without_a_choice_the_error_decides() -> None:
+    data = SimpleNamespace(cycles=np.array([100.0, 110.0]), keys=np.array(["a", "b"]))
+    close, far = predicting(data.cycles * 1.1), predicting(data.cycles * 1.3)
+    assert close.improves_on(far, data)
+    assert not far.improves_on(close, data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +150,15 @@ def test_an_explanation_names_the_resource_that_decides(predictor: Predictor) ->
     assert 0 < found.array_use <= 1
     assert any("limited by the " + found.bottleneck in reason for reason in found.reasons)
     assert f"<td>{found.bottleneck}</td>" in found._repr_html_()
+
+
+def test_a_prediction_below_the_roofline_is_told_as_such(predictor: Predictor) -> None:
+    found = predictor.explain(CONV)
+    (line,) = [reason for reason in found.reasons if reason.startswith("roofline")]
+    assert "at least" in line and found.bound_cycles <= found.cost.cycles
+    low = replace(found, bound_cycles=1.03 * found.cost.cycles)
+    (line,) = [reason for reason in low.reasons if reason.startswith("roofline")]
+    assert f"more than the {found.cost.cycles:,.0f} predicted" in line and "at least" not in line
 
 
 def test_what_trees_add_is_told_by_topic_and_adds_up(predictor: Predictor) -> None:

@@ -12,10 +12,16 @@ import pytest
 from autotune.cost_model.bound.kernel_kinds import KERNEL_PRICES
 from autotune.cost_model.bound.kernel_prices import kernel_cycles
 from autotune.cost_model.model import CostModel
-from autotune.cost_model.verifier import Verifier, bound_work, can_verify, is_better
+from autotune.cost_model.verifier import (
+    PROMISED,
+    Verifier,
+    bound_work,
+    can_verify,
+    cautious,
+    is_better,
+)
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
-from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.runtime.online.planning import ModelLearning
 from autotune.schedule.candidate import Candidate
@@ -107,17 +113,66 @@ def test_retraining_online_keeps_the_second_stage() -> None:
     assert (kept.prices == fitted().prices).all()
 
 
-def test_a_larger_regret_outweighs_a_smaller_error() -> None:
-    wins = {"mape": 0.1, "top1_regret": 0.02, "regret_error": 0.002}
-    assert is_better(wins, {"mape": 0.2, "top1_regret": 0.019})
-    assert not is_better(wins, {"mape": 0.2, "top1_regret": 0.017})
+def test_a_larger_regret_than_the_formulas_outweighs_a_smaller_error() -> None:
+    wins = {"mape": 0.1, "top1_regret": 0.02, "formula_top1_regret": 0.02}
+    assert is_better(wins, {"mape": 0.2})
+    assert not is_better(wins, {"mape": 0.1})
+    assert not is_better({**wins, "formula_top1_regret": 0.0199}, {"mape": 0.2})
+    model = CostModel.fit(records(), SPEC, seed=0)
+    rash = Verifier(SPEC, KERNEL_PRICES, None, 2.0, {**fitted().metrics, "top1_regret": 1.0})
+    assert model.with_verifier(rash).verifier is None
 
 
-def test_rankings_follow_the_second_stage() -> None:
+def test_regrets_are_those_of_the_same_groups() -> None:
+    """The first stage judges the same formula on the same folds."""
+    metrics = CostModel.fit(records(), SPEC, seed=0).metrics
+    regret = fitted().metrics["formula_top1_regret"]
+    assert regret > 0.0
+    assert regret == pytest.approx(metrics["formula_top1_regret"], rel=1e-9)
+    assert fitted().metrics["top1_regret"] < regret
+
+
+def test_the_formulas_first_choice_stays_unless_another_is_clearly_cheaper() -> None:
+    rng, kept = np.random.default_rng(3), 0
+    for _ in range(200):
+        cycles, formula = np.exp(rng.normal(0.0, 0.2, (2, 6)))
+        first, chosen = int(np.argmin(formula)), cautious(cycles, formula)
+        stays = cycles[first] / cycles.min() <= PROMISED
+        kept += stays and first != int(np.argmin(cycles))
+        assert np.argmin(chosen) == (first if stays else np.argmin(cycles))
+        assert chosen.min() == pytest.approx(cycles.min(), rel=1e-12)
+        others = np.arange(6) != first
+        assert (chosen[others] == cycles[others]).all()
+    assert 20 < kept < 180
+
+
+def test_what_cannot_be_bound_stays_without_a_price() -> None:
+    nothing = np.full(3, np.inf)
+    assert np.isinf(cautious(nothing, np.array([3.0, 1.0, 2.0]))).all()
+    found = cautious(np.array([5.0, np.inf]), np.array([2.0, 1.0]))
+    assert found.tolist() == [5.0, np.inf]
+
+
+def test_rankings_follow_the_second_stage_and_keep_the_formulas_choice() -> None:
     model = CostModel.fit(records(), SPEC, seed=0).with_verifier(fitted())
-    group: Group = candidates()[0].group
-    ranked = Ranking(model, SPEC, Objective.LATENCY, 0).rank(group, QUICK)
-    assert 1 <= len(ranked) <= QUICK.verified
-    assert ranked.values[0] == pytest.approx(fitted().cycles(group, ranked.schedules))
-    assert (np.diff(ranked.values[0]) >= 0).all()
-    assert (ranked.values[1] <= ranked.values[0]).all()
+    kept = 0
+    for key, group in {c.group.key: c.group for c in candidates()[:40]}.items():
+        ranked = Ranking(model, SPEC, Objective.LATENCY, 0).rank(group, QUICK)
+        draft = Ranking(model.formula, SPEC, Objective.LATENCY, 0).rank(group, QUICK)
+        asked = draft.schedules[: QUICK.verified]
+        priced = fitted().cycles(group, asked)
+        expected = cautious(priced, draft.values[0, : len(asked)])
+        order = np.argsort(expected, kind="stable")
+        order = order[np.isfinite(expected[order])]
+        assert ranked.schedules == tuple(asked[i] for i in order), key
+        assert ranked.values[0] == pytest.approx(expected[order])
+        assert (ranked.values[1] <= ranked.values[0]).all()
+        kept += len(order) > 0 and ranked.schedules[0] == asked[0] and priced.min() < priced[0]
+    assert kept > 0
+
+
+def test_drafts_are_ranked_by_the_formula() -> None:
+    model = CostModel.fit(records(), SPEC, seed=0)
+    assert model.formula.kind == "formula"
+    assert (model.formula.unit_costs == model.unit_costs).all()
+    assert model.formula.verifier is None

@@ -19,6 +19,7 @@ SAYS = {
     "describe_accelerator": "12.8 bytes per cycle",
     "embed_predictor": "matmul + add: gain of fusing",
     "your_hardware": "mlp: ",
+    "tuned_hardware": "mlp: ",
 }
 """A part of the output of each example."""
 NEED_TORCH = {"compile_pytorch"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import InputError, SpecError
-from autotune.isa.formats import FLOAT32_ONLY
+from autotune.isa.formats import Formats
 from autotune.targets.device_set import DeviceSet, check_names
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.link_spec import SHIPPED, LinkSpec, parse_links, read_links
@@ -120,4 +120,4 @@ def test_a_device_set_counts_nanoseconds_and_has_the_identity_of_all() -> None:
     assert both.spec.profile_id != DeviceSet.of([tpu, edge]).spec.profile_id
     assert both.spec.profile_id == DeviceSet.of([edge, tpu]).spec.profile_id
     assert not both.spec.energy.known
-    assert both.spec.formats == FLOAT32_ONLY != edge.spec.formats
+    assert both.spec.formats == Formats.common([edge.spec.formats, tpu.spec.formats])

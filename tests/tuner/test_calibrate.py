@@ -61,6 +61,18 @@ def test_other_networks_are_measured_although_the_budget_was_spent_before() -> N
         assert more.measured > 0
 
 
+def test_a_repeated_calibration_judges_its_model_beside_the_one_before() -> None:
+    with Store.memory() as store:
+        first = calibrate(EDGE, budget=60, store=store, workers=1)
+        assert first.kept == ""
+        second = calibrate(EDGE, budget=140, store=store, workers=1)
+        newest, other = store.models(PROFILE)
+        assert "new measurements that neither was trained on" in second.kept
+        assert other.sha256[:12] in second.kept
+        assert newest.blob == second.model.to_bytes()
+        assert (newest.blob == first.model.to_bytes()) == second.kept.startswith("the one before")
+
+
 def test_a_record_says_what_was_measured_or_why_not() -> None:
     candidate = next(sample_candidates((chain(),), EDGE.spec, 0))
     (result,) = measure(EDGE, [candidate], 1)

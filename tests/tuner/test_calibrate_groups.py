@@ -116,6 +116,24 @@ def test_groups_that_fail_for_good_are_replaced_counted_and_not_measured_again()
     assert calibrate_groups(machine, budget=60, store=store).measured == 0
 
 
+@pytest.mark.slow
+def test_parameters_of_a_machine_are_learned_and_the_best_ones_quoted() -> None:
+    machine, store = ModelTarget("mine", functions.tuned), Store.memory()
+    network = api.load_network("mlp")
+    result = calibrate_groups(machine, budget=240, graphs=[network], store=store)
+    assert calibrate_groups(machine, budget=240, graphs=[network], store=store).measured == 0
+    keys = store.known(machine.profile_id)
+    assert len(keys) == 240 and len({key for key, _ in keys}) < 120
+    cost = api.predict_network("transformer_block", machine, store=store)
+    assert cost.configuration == {"units": 4, "layout": "columns"}
+    group = Group.from_graph(network, [op.name for op in network.ops])
+    model = AdditiveModel.from_bytes(result.model.to_bytes(), machine.profile_id, machine.name)
+    best = model.predict(group)
+    assert best == result.model.predict(group)
+    slow = model.predict(group, {"units": 1, "layout": "rows"})
+    assert slow.seconds / best.seconds == pytest.approx(3.5, rel=0.35)
+
+
 def test_drawn_groups_are_convex_and_begin_with_whole_networks() -> None:
     graph = api.load_network("transformer_block")
     drawn = list(islice(sample_groups([graph], 1), 60))

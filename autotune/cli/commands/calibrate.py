@@ -98,6 +98,7 @@ def _print_groups(result: GroupCalibration, json: bool) -> None:
         "seconds": result.seconds,
         "repeated_calls": result.repeated_calls,
         "remark": result.remark,
+        "kept": result.kept,
     }
     if json:
         failures = [asdict(failure) for failure in result.failures]
@@ -111,6 +112,7 @@ def _print_groups(result: GroupCalibration, json: bool) -> None:
             f"{result.known_before} known before",
             **({"calls": repeated} if result.repeated_calls else {}),
             "seconds": f"{result.seconds:.1f}",
+            **({"kept": result.kept} if result.kept else {}),
             "held-out MAPE": f"{metrics['mape']:.2%}  (networks that the model was not trained on; "
             f"unit costs alone {metrics['formula_mape']:.2%})",
             "held-out median error": f"{metrics['median_error']:.2%}",
@@ -129,6 +131,7 @@ def _document(result: CalibrationResult) -> dict[str, Any]:
         "known_before": result.known_before,
         "seconds": result.seconds,
         "model": result.model.kind,
+        "kept": result.kept,
         "metrics": {name: float(value) for name, value in result.metrics.items()},
         "worst": [asdict(group) for group in result.worst],
     }
@@ -141,7 +144,8 @@ def _print_result(result: CalibrationResult) -> None:
             "measured now": f"{result.measured} ({result.failed} failed), "
             f"{result.known_before} known before, {result.doubtful} doubtful ones twice",
             "seconds": f"{result.seconds:.1f}",
-            "model": f"{result.model.kind}  (the better in held-out choices)",
+            **({"kept": result.kept} if result.kept else {}),
+            "model": f"{result.model.kind}  (chooses no worse than the formula on held-out networks)",
             "held-out MAPE": f"{float(metrics['mape']):.2%}  (networks that the model was not "
             f"trained on; {float(metrics['formula_mape']):.2%} by the formula alone)",
             "within ±10 %": f"{float(metrics['within_10']):.1%}  "

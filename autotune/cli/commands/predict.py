@@ -95,9 +95,7 @@ def predict(
         print_replay(replay, evaluations, seed, json)
         return
     if model is not None and target is not None and plugin_target(target) is not None:
-        if version is not None:
-            raise InputError(f"--model is for machines with a spec; leave it out for {target}")
-        print_seconds(model, target, dimensions(dim), store, json)
+        print_seconds(model, target, dimensions(dim), store, version, json)
         return
     predictor = Predictor.load(machine_name(target, threads), store, version)
     if export is not None:
@@ -197,14 +195,16 @@ def _predict_group(predictor: Predictor, group: Group, ranking: Ranking | None) 
 
 
 def _verified(ranking: Ranking, group: Group) -> tuple[Schedule, tuple[float, float, float]] | None:
-    """Return the best schedule by the second stage with cycles, low and high; None if it binds none."""
+    """Return the schedule that is chosen, with its own cycles, low and high by the second stage; None if it binds
+    none."""
     from autotune.tuner.ranking import QUICK
 
     ranked = ranking.rank(group, QUICK)
     if not len(ranked):
         return None
-    cycles, low, high = ranked.values[:3, 0].tolist()
-    return ranked.schedules[0], (cycles, low, high)
+    best = ranked.schedules[0]
+    cycles, low, high = ranking.predict(group, [best]).values[:3, 0].tolist()
+    return best, (cycles, low, high)
 
 
 def _total(rows: list[dict[str, Any]]) -> float:

@@ -55,18 +55,24 @@ def print_replay(file: Path, evaluations: int, seed: int, json: bool) -> None:
 
 
 def print_seconds(
-    model: str, target: str, dims: dict[str, int], store: str | None, json: bool
+    model: str,
+    target: str,
+    dims: dict[str, int],
+    store: str | None,
+    version: str | None,
+    json: bool,
 ) -> None:
     """Predict a network on a machine that times ONNX models and fuses by itself."""
     from autotune import api
 
-    cost = api.predict_network(model, target, dims, store)
+    cost = api.predict_network(model, target, dims, store, version)
     if json:
         print_json(
             {
                 "predicted_seconds": cost.seconds,
                 "low_seconds": cost.low_seconds,
                 "high_seconds": cost.high_seconds,
+                "configuration": dict(cost.configuration),
                 "operators": [asdict(part) for part in cost.parts],
             }
         )
@@ -80,4 +86,7 @@ def print_seconds(
             for part in cost.parts
         ],
     )
+    if cost.configuration:
+        best = ", ".join(f"{name}={value}" for name, value in cost.configuration.items())
+        say(f"in the best configuration by the model: {best}")
     say("the interval holds 90 % of measurements")

@@ -10,6 +10,11 @@ from pathlib import Path
 
 import typer
 
+from autotune.cli.commands.search_configurations import (
+    ConfigurationRequest,
+    is_timed_by_function,
+    print_configurations,
+)
 from autotune.cli.commands.search_devices import (
     DevicesOption,
     DevicesRequest,
@@ -76,6 +81,13 @@ ONE_MACHINE = (
 """Options that do not go with ``--devices``."""
 
 
+PLANNING = (
+    *("threads", "trials", "seconds", "cores", "memory", "objective", "front", "out", "report"),
+    *("accuracy", "range_", "strategy", "storage"),
+)
+"""Options that do not go with a target that times ONNX models: it has configurations, and no plans."""
+
+
 def search(
     context: typer.Context,
     models: NetworkArgument = None,
@@ -109,7 +121,8 @@ def search(
 ) -> None:
     """Find what to fuse and how to tile it, measure the best, and write plan and report.
 
-    With --devices, place the groups on several machines. With --replay, search a recorded tuning space instead.
+    With --devices, place the groups on several machines. With --replay, search a recorded tuning space instead. Of a
+    target FILE.py:FUNCTION, find the best configuration of its parameters.
     """
     alone = {
         f"--objective {objective}" if name == "objective" else f"--{name}": is_given
@@ -121,6 +134,15 @@ def search(
         print_recorded_search(recorded, seed, json)
         return
     model = _network(models)
+    if is_timed_by_function(target):
+        assert target is not None
+        others = {
+            name: is_given and context.params[name] not in ([], ())  # of options that repeat
+            for name, is_given in given_options(context, PLANNING).items()
+        }
+        tuning = ConfigurationRequest(model, target, dimensions(dim), store, time_limit, workers)
+        print_configurations(tuning, measure, others, json)
+        return
     held: AbstractContextManager[HeldInterrupt | None] = nullcontext()
     if devices is None:
         held = held_interrupt("ending: the heuristic plan is made first; Ctrl-C again ends at once")

@@ -18,6 +18,7 @@ store = typer.Typer(help="Where measurements and models are kept.", no_args_is_h
 @store.command("info")
 def info(place: StoreOption = None, json: JsonOption = False) -> None:
     """What the store holds."""
+    from autotune.store.contents import label
     from autotune.store.store import Store
 
     with Store.open(place, reading=True) as opened:
@@ -33,7 +34,7 @@ def info(place: StoreOption = None, json: JsonOption = False) -> None:
         }
     )
     rows = [
-        (", ".join(p.targets), p.profile_id, f"{p.measurements:,}", str(p.groups), str(p.models))
+        (label(p.targets), p.profile_id, f"{p.measurements:,}", str(p.groups), str(p.models))
         for p in contents.profiles
     ]
     print_table("profiles", ("targets", "profile", "measurements", "groups", "models"), rows)

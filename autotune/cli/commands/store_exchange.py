@@ -43,7 +43,7 @@ SourcesArgument = Annotated[
 
 def list_machines(place: StoreOption = None, json: JsonOption = False) -> None:
     """List the machines with their toolchains, measurements and models."""
-    from autotune.store.contents import machines_of
+    from autotune.store.contents import label, machines_of
     from autotune.store.store import Store
 
     with Store.open(place, reading=True) as store:
@@ -53,7 +53,7 @@ def list_machines(place: StoreOption = None, json: JsonOption = False) -> None:
         return
     rows = [
         (
-            ", ".join(one.names),
+            label(one.names),
             one.profile_id,
             one.toolchain or "unknown",
             f"{one.measurements:,}",

@@ -38,17 +38,17 @@ def list_models(
 
 def _machine_rows(store: Store, profile: str) -> list[dict[str, Any]]:
     """Return the models of one machine, each as the JSON object that --json prints."""
-    from autotune.store.contents import StoreContents
+    from autotune.store.contents import label, machines_of
 
-    machine = StoreContents(store).profile(profile)
-    name = profile if machine is None else machine.name
-    return [_row(name, profile, one) for one in store.models(profile)]
+    names = {name for one in machines_of(store) if one.profile_id == profile for name in one.names}
+    return [_row(label(names) or profile, profile, one) for one in store.models(profile)]
 
 
 def _row(name: str, profile: str, one: StoredModel) -> dict[str, Any]:
+    from autotune.cost_model.additive.model import provenance_of as of_groups
     from autotune.cost_model.model_file import provenance_of
 
-    origin = provenance_of(one.blob)
+    origin = provenance_of(one.blob) or of_groups(one.blob)
     return {
         "machine": name,
         "profile_id": profile,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import numpy as np
@@ -13,6 +14,7 @@ from autotune.cost_model.additive.features import FEATURES, WORK_KINDS, operator
 from autotune.cost_model.part_rows import PartRows
 from autotune.fusion.group import Group
 from autotune.store.records import Outcome, Record
+from autotune.targets.plugins.tunables import Tunables, Value, columns, from_text
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -34,6 +36,16 @@ class OperatorRows(PartRows):
     networks: npt.NDArray[np.str_]
 
     @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all columns as hexadecimal digits; another value, row or order makes another."""
+        digest = hashlib.sha256()
+        for field in fields(self):
+            column = getattr(self, field.name)
+            digest.update(f"{field.name} {column.dtype.str} {column.shape}\n".encode())
+            digest.update(np.ascontiguousarray(column).tobytes())
+        return digest.hexdigest()
+
+    @property
     def group_work(self) -> Floats:
         """Counted work [r, W] of whole groups."""
         totals = np.zeros((len(self), self.work.shape[1]))
@@ -46,13 +58,20 @@ class OperatorRows(PartRows):
         return np.bincount(self.owner, minlength=len(self)).astype(np.int64)
 
 
-def operator_rows(records: Sequence[Record], clock_hz: float) -> OperatorRows:
-    """Return the rows of successful measurements; of one group's several the last counts."""
-    latest = {r.group_key: r for r in records if r.outcome is Outcome.OK and r.cycles > 0}
-    held = list(latest.values())
-    parts = [_features(record.group_json) for record in held]
+def operator_rows(
+    records: Sequence[Record], clock_hz: float, tunables: Tunables = ()
+) -> OperatorRows:
+    """Return the rows of successful measurements; of one candidate's several the last counts. The values of
+    ``tunables`` are features of all operators of a group."""
+    good = (r for r in records if r.outcome is Outcome.OK and r.cycles > 0)
+    held = list({(r.group_key, r.schedule_json): r for r in good}.values())
+    parts = []
+    for record in held:
+        x, work = _features(record.group_json)
+        parts.append((configured(x, tunables, from_text(record.schedule_json)), work))
+    width = len(FEATURES) + len(tunables)
     return OperatorRows(
-        np.concatenate([x for x, _ in parts] or [np.empty((0, len(FEATURES)))]),
+        np.concatenate([x for x, _ in parts] or [np.empty((0, width))]),
         np.concatenate([work for _, work in parts] or [np.empty((0, len(WORK_KINDS)))]),
         np.repeat(np.arange(len(held)), [len(x) for x, _ in parts]).astype(np.int64),
         np.array([record.cycles / clock_hz for record in held], np.float64),
@@ -60,6 +79,12 @@ def operator_rows(records: Sequence[Record], clock_hz: float) -> OperatorRows:
         np.array([record.group_key for record in held], np.str_),
         np.array([record.network for record in held], np.str_),
     )
+
+
+def configured(x: Floats, tunables: Tunables, configuration: Mapping[str, Value]) -> Floats:
+    """Return features of operators [n, F] with those of a configuration behind them."""
+    values = columns(tunables, configuration)
+    return np.concatenate([x, np.tile(values, (len(x), 1))], axis=1) if values else x
 
 
 @lru_cache(maxsize=8192)

@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.additive.dataset import OperatorRows, operator_rows
+from autotune.cost_model.additive.dataset import OperatorRows, configured, operator_rows
 from autotune.cost_model.additive.features import FEATURES, VERSION, WORK_KINDS, operator_features
 from autotune.cost_model.additive.training import Fitted, fit
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.metrics import coverage, spearman
+from autotune.cost_model.provenance import Provenance
 from autotune.cost_model.training import COVERAGE, conformal_quantile, folds
 from autotune.errors import StoreError
 from autotune.fusion.group import Group
 from autotune.store.records import Record
+from autotune.targets.plugins.tunables import Tunables, Value, configurations
 
 Floats = npt.NDArray[np.float64]
 
@@ -64,8 +66,17 @@ class AdditiveModel:
     """Predicts seconds of groups on one machine. Immutable; usable from several threads."""
 
     def __init__(
-        self, profile_id: str, fitted: Fitted, held: HeldOutErrors, metrics: Mapping[str, float]
+        self,
+        profile_id: str,
+        fitted: Fitted,
+        held: HeldOutErrors,
+        metrics: Mapping[str, float],
+        provenance: Provenance | None = None,
+        tunables: Tunables = (),
     ) -> None:
+        """``provenance`` says what it was trained on (None: its file does not say)."""
+        self.tunables = tunables
+        self.provenance = provenance
         self.profile_id = profile_id
         self.metrics = dict(metrics)
         self._fitted = fitted
@@ -73,13 +84,19 @@ class AdditiveModel:
 
     @classmethod
     def fit(
-        cls, records: Sequence[Record], profile_id: str, clock_hz: float, name: str, seed: int
+        cls,
+        records: Sequence[Record],
+        profile_id: str,
+        clock_hz: float,
+        name: str,
+        seed: int,
+        tunables: Tunables = (),
     ) -> AdditiveModel:
         """Train on measured groups; ``metrics`` are of networks that were not trained on.
 
         Raises ``StoreError`` when fewer than ``MIN_GROUPS`` groups were measured.
         """
-        data = operator_rows(records, clock_hz)
+        data = operator_rows(records, clock_hz, tunables)
         if len(data) < MIN_GROUPS:
             failed = [record.reason for record in records if record.reason]
             hint = f"; the last failure: {failed[-1]}" if failed else ""
@@ -91,18 +108,36 @@ class AdditiveModel:
         predicted, plain = held_out_seconds(data, fold, seed)
         error = np.abs(np.log(data.seconds / predicted))
         held = HeldOutErrors(data.operators, error)
-        return cls(profile_id, fit(data, seed), held, _metrics(data, predicted, plain, held))
+        origin = Provenance(data.fingerprint, _feature_hash(), len(data), seed)
+        metrics = _metrics(data, predicted, plain, held)
+        return cls(profile_id, fit(data, seed), held, metrics, origin, tunables)
 
-    def predict(self, group: Group) -> Seconds:
-        """Return the seconds of a group, or of a network as a group of all its operators."""
-        fitted, (x, work) = self._fitted, operator_features(group)
-        seconds = fitted.run_seconds + float(fitted.operator_seconds(x, work).sum())
+    def predict(self, group: Group, configuration: Mapping[str, Value] | None = None) -> Seconds:
+        """Return the seconds of a group, or of a network as a group of all its operators, in a configuration of the
+        machine's parameters (None: the best one)."""
+        chosen = self.best_configuration(group) if configuration is None else configuration
+        seconds = self._fitted.run_seconds + float(self.operator_seconds(group, chosen).sum())
         spread = float(np.exp(self._held.spread(len(group.ops))))
         return Seconds(seconds, seconds / spread, seconds * spread)
 
-    def operator_seconds(self, group: Group) -> Floats:
+    def operator_seconds(self, group: Group, configuration: Mapping[str, Value]) -> Floats:
         """Return the share of each operator of a group [n], in its place there."""
-        return self._fitted.operator_seconds(*operator_features(group))
+        x, work = operator_features(group)
+        return self._fitted.operator_seconds(configured(x, self.tunables, configuration), work)
+
+    def best_configuration(self, group: Group) -> dict[str, Value]:
+        """Return the configuration in which a group is predicted to be fastest; empty without parameters."""
+        return self.ranked(group)[0][0] if self.tunables else {}
+
+    def ranked(self, group: Group) -> list[tuple[dict[str, Value], float]]:
+        """Return configurations of a group with their seconds, the fastest first."""
+        x, work = operator_features(group)
+        weighed = list(configurations(self.tunables))
+        rows = np.concatenate([configured(x, self.tunables, one) for one in weighed])
+        each = self._fitted.operator_seconds(rows, np.tile(work, (len(weighed), 1)))
+        seconds = self._fitted.run_seconds + each.reshape(len(weighed), -1).sum(axis=1)
+        order = np.argsort(seconds, kind="stable").tolist()
+        return [(weighed[i], float(seconds[i])) for i in order]
 
     def to_bytes(self) -> bytes:
         """The model as a file: a JSON header and the trees."""
@@ -117,6 +152,8 @@ class AdditiveModel:
                 "held_operators": self._held.operators.tolist(),
                 "held_errors": self._held.errors.tolist(),
                 "metrics": self.metrics,
+                "trained_on": None if self.provenance is None else self.provenance.plain(),
+                "parameters": self.tunables,
                 "sha256": hashlib.sha256(body).hexdigest(),
             }
         ).encode()
@@ -137,7 +174,21 @@ class AdditiveModel:
         trees = Forest.from_bytes(body)
         fitted = Fitted(float(header["run_seconds"]), np.array(header["unit_costs"]), trees)
         held = HeldOutErrors(np.array(header["held_operators"]), np.array(header["held_errors"]))
-        return cls(profile_id, fitted, held, header["metrics"])
+        tunables = tuple((key, tuple(values)) for key, values in header.get("parameters", ()))
+        return cls(profile_id, fitted, held, header["metrics"], _provenance(header), tunables)
+
+
+def provenance_of(blob: bytes) -> Provenance | None:
+    """Return what a model of any machine was trained on; None where its file does not say, or is none."""
+    try:
+        return _provenance(_split(blob, "")[0])
+    except StoreError:
+        return None
+
+
+def _provenance(header: Mapping[str, Any]) -> Provenance | None:
+    plain = header.get("trained_on")
+    return None if plain is None else Provenance(**plain)
 
 
 def held_out_seconds(

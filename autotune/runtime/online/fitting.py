@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from autotune.cost_model.model import CostModel
+from autotune.cost_model.replay_set import Replayed, Verdict, judge, predicted_cycles
 from autotune.cost_model.shipped import fit_model
-from autotune.runtime.online.learning import predicted_cycles
 from autotune.runtime.online.online_dataset import TrainingSet
-from autotune.runtime.online.replay_set import Replayed, Verdict, judge
 from autotune.targets.spec import HardwareSpec
 
 EXTENDED_FROM = 2000

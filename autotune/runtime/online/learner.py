@@ -7,15 +7,15 @@ from typing import Generic
 
 import numpy as np
 
+from autotune.cost_model.replay_set import Verdict, predicted_cycles, replay_set
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.online.learned_state import LearnedState
 from autotune.runtime.online.learner_context import LearnerContext
-from autotune.runtime.online.learning import Learning, M, annotated, predicted_cycles
+from autotune.runtime.online.learning import Learning, M, annotated
 from autotune.runtime.online.online_dataset import OnlineDataset
 from autotune.runtime.online.recorder import FinishedRun
 from autotune.runtime.online.remeasure import remeasure, sample
 from autotune.runtime.online.replanning import Replanner
-from autotune.runtime.online.replay_set import Verdict, replay_set
 from autotune.runtime.online.run_monitor import Reason, RunMonitor
 from autotune.targets.protocol import ExclusiveTarget
 

@@ -6,29 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from autotune.cost_model.replay_set import Model
 from autotune.errors import InputError
-from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Rejection
 from autotune.runtime.execution.program_table import CostKey, ProgramTable
 from autotune.runtime.online.drift import DriftRule
 from autotune.runtime.online.host_drift import HostDriftRule
-from autotune.schedule.fit import has_ranks_of
 from autotune.schedule.schedule import Schedule
 from autotune.tuner.choice import Choice
 
 if TYPE_CHECKING:
+    from autotune.cost_model.replay_set import Replayed, Verdict
     from autotune.runtime.online.online_dataset import TrainingSet
-    from autotune.runtime.online.replay_set import Replayed, Verdict
     from autotune.store.records import Record
-
-
-class Model(Protocol):
-    """A cost model as online learning uses it."""
-
-    def predict(self, group: Group, schedule: Schedule) -> float:
-        """Cycles of a group run by a schedule."""
-        ...
 
 
 M = TypeVar("M", bound=Model)
@@ -130,13 +120,3 @@ def annotated(table: ProgramTable, model: Model, version: int) -> ProgramTable:
         step.key: model.predict(step.group, step.schedule) for step in table.group_steps
     }
     return table.with_predictions(steps, version)
-
-
-def predicted_cycles(model: Model, record: Record) -> float | None:
-    """What a model says of a stored candidate; None when that can no longer be lowered."""
-    group = Group.from_json(record.group_json)
-    schedule = Schedule.from_json(record.schedule_json)
-    nests = analyse(group)
-    if isinstance(nests, Rejection) or not has_ranks_of(nests, schedule):
-        return None
-    return model.predict(group, schedule)

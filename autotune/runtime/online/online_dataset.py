@@ -14,9 +14,9 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.replay_set import Replayed, is_held_out
 from autotune.runtime.execution.program_table import CostKey
 from autotune.runtime.online.correction import Correction
-from autotune.runtime.online.replay_set import Replayed, is_held_out
 from autotune.store.records import Outcome, Record
 
 Floats = npt.NDArray[np.float64]

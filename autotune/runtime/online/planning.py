@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from threading import Event
 
 from autotune.cost_model.model import CostModel
+from autotune.cost_model.replay_set import Replayed, Verdict
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
@@ -20,7 +21,6 @@ from autotune.runtime.online.apart import SUPPORTED, Apart
 from autotune.runtime.online.fitting import LeftOff, fitted, fitted_apart, pack
 from autotune.runtime.online.learning import Cost, OnlineOptions, Proposal
 from autotune.runtime.online.online_dataset import TrainingSet
-from autotune.runtime.online.replay_set import Replayed, Verdict
 from autotune.runtime.online.trainer import OnlineTrainer
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record

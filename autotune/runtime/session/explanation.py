@@ -8,6 +8,7 @@ from pathlib import Path
 
 from autotune.cost_model.explanation import Explanation
 from autotune.cost_model.model import CostModel
+from autotune.cost_model.shipped import predicting_model
 from autotune.errors import InputError
 from autotune.frontend.importing import has_control_flow
 from autotune.graph.graph import Graph
@@ -63,9 +64,6 @@ def explain_plan(plan: Plan, target: Target, store: Store, only: int | None = No
 def _model_of(store: Store, target: Target) -> tuple[CostModel, str]:
     """Return the model that answers for a machine, and in one line what it is. Raises ``StoreError`` for a model
     that cannot be read."""
-    from autotune.cost_model.shipped import (
-        predicting_model,
-    )  # XGBoost takes over a second to import
 
     answer = predicting_model(store, target.spec, target.name)
     return answer.model, answer.line

@@ -7,29 +7,32 @@ import inspect
 import pickle
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy.typing as npt
 
 from autotune.errors import InputError, ProgramError
 from autotune.targets.plugins.timing import CLOCK_HZ, ModelTiming
+from autotune.targets.plugins.tunables import Tunables, Value, tunables_of
 from autotune.targets.protocol import Execution, Timing
 
 TimeModel = Callable[..., Any]
-"""``time_model(model)`` or ``(model, inputs)``: seconds of one run, or a function that runs once and returns
-seconds. Arguments go by their names."""
+"""``time_model(model)``, ``(model, inputs)`` or ``(model, inputs, configuration)``: seconds of one run, or a function
+that runs once and returns seconds. Arguments go by their names."""
 
-ARGUMENTS = ("model", "inputs")
+ARGUMENTS = ("model", "inputs", "configuration")
 """What a timing function may ask for, by the names of its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedGroup:
-    """A group for such a machine: the bytes of its ONNX ``model``, and drawn ``inputs`` by name."""
+    """A group for such a machine: the bytes of its ONNX ``model``, drawn ``inputs`` by name, and a ``configuration``
+    of the machine's parameters."""
 
     model: bytes
     inputs: Mapping[str, npt.NDArray[Any]]
+    configuration: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,17 @@ class ModelTarget:
     exclusive: bool = True
 
     def __post_init__(self) -> None:
-        _arguments(self.time_model, self.name)
+        asked = _arguments(self.time_model, self.name)
+        if bool(self.tunables) != ("configuration" in asked):
+            raise InputError(
+                f"target {self.name}: a function that takes a configuration has parameters, and the other way "
+                "round; give it an attribute such as time_model.parameters = {'threads': [1, 2]}"
+            )
+
+    @property
+    def tunables(self) -> Tunables:
+        """Tunable parameters: the ``parameters`` of the timing function. Raises ``InputError``."""
+        return tunables_of(self.time_model, self.name)
 
     @property
     def spec(self) -> None:
@@ -56,8 +69,9 @@ class ModelTarget:
 
     @property
     def profile_id(self) -> str:
-        """Hardware profile: 16 hex digits over name and identity."""
-        text = "\n".join(("model target", self.name, self.identity))
+        """Hardware profile: 16 hex digits over name, identity and names of parameters."""
+        names = sorted(name for name, _ in self.tunables)
+        text = "\n".join(("model target", self.name, self.identity, *names))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -68,7 +82,11 @@ class ModelTarget:
     def prepared(self, exported: Any) -> Timing:
         """Return the timing of an exported group."""
         assert isinstance(exported, ExportedGroup)
-        given = {"model": exported.model, "inputs": exported.inputs}
+        given = {
+            "model": exported.model,
+            "inputs": exported.inputs,
+            "configuration": dict(exported.configuration),
+        }
         asked = {name: given[name] for name in _arguments(self.time_model, self.name)}
         return ModelTiming(lambda: self.time_model(**asked))
 
@@ -117,7 +135,7 @@ def _arguments(function: TimeModel, name: str) -> tuple[str, ...]:
     if unknown or "model" not in asked:
         raise InputError(
             f"target {name}: its function takes ({', '.join(p.name for p in parameters)}); a timing function "
-            f"takes model, and may take inputs"
+            f"takes model, and may take inputs and configuration"
         )
     return asked
 

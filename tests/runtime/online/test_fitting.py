@@ -8,13 +8,12 @@ from dataclasses import replace
 import pytest
 
 from autotune.cost_model.model import CostModel
+from autotune.cost_model.replay_set import Replayed, Verdict, judge, predicted_cycles
 from autotune.cost_model.shipped import shipped_model
 from autotune.fusion.group import Group
 from autotune.runtime.online import fitting
 from autotune.runtime.online.fitting import LeftOff, fitted
-from autotune.runtime.online.learning import predicted_cycles
 from autotune.runtime.online.online_dataset import TrainingSet
-from autotune.runtime.online.replay_set import Replayed, Verdict, judge
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record
 from tests.cost_model.measured import SPEC, observations

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autotune.cost_model.replay_set import Model, Replayed, Verdict
 from autotune.errors import AutotuneError, StoreError
 from autotune.fusion.equivalence import representative
 from autotune.fusion.group import Group
@@ -27,9 +28,8 @@ from autotune.runtime.execution.program_table import CurrentTable, ProgramTable,
 from autotune.runtime.online import trainer
 from autotune.runtime.online.background_worker import Restart
 from autotune.runtime.online.drift import DriftRule
-from autotune.runtime.online.learning import Cost, Model, OnlineOptions, Proposal, annotated
+from autotune.runtime.online.learning import Cost, OnlineOptions, Proposal, annotated
 from autotune.runtime.online.online_dataset import TrainingSet
-from autotune.runtime.online.replay_set import Replayed, Verdict
 from autotune.runtime.online.trainer import OnlineTrainer
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record

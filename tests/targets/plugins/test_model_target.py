@@ -102,6 +102,28 @@ def test_a_function_that_asks_for_a_schedule_is_refused() -> None:
         ModelTarget("mine", time_model)
 
 
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    (
+        (functions.takes_a_configuration, "a function that takes a configuration has parameters"),
+        (functions.declares_nothing_legal, "parameter units is 4, not a list"),
+    ),
+)
+def test_parameters_are_checked_when_the_machine_is_made(function: object, reason: str) -> None:
+    with pytest.raises(InputError, match=rf"^target mine: .*{reason}"):
+        ModelTarget("mine", function)
+
+
+def test_a_configuration_reaches_the_function() -> None:
+    machine, group = ModelTarget("mine", functions.tuned), exported().model
+    costs = {
+        units: machine.time(ExportedGroup(group, {}, {"units": units, "layout": "rows"})).cycles
+        for units in (1, 4)
+    }
+    assert costs[1] == pytest.approx(1.75 * costs[4], rel=1e-3)
+    assert machine.profile_id != ModelTarget("mine", functions.by_results).profile_id
+
+
 def test_it_is_timed_alone_by_worker_processes() -> None:
     machine = ModelTarget("mine", functions.by_size)
     assert isinstance(machine, ExclusiveTarget)

@@ -86,3 +86,24 @@ def supports_few(model: bytes) -> float:
     if zlib.crc32(model) % 3 == 0:
         raise NotImplementedError("no such operator")
     return by_results(model)
+
+
+def tuned(model: bytes, configuration: dict[str, Any]) -> float:
+    """Costs fall with units up to four, and the other layout costs double: the best is known."""
+    factor = 2.0 if configuration["layout"] == "rows" else 1.0
+    units = configuration["units"]
+    return by_results(model) * factor * (1.0 + abs(4 - units) / 4)
+
+
+tuned.parameters = {"units": [1, 2, 4, 8], "layout": ["rows", "columns"]}  # type: ignore[attr-defined]
+
+
+def takes_a_configuration(model: bytes, configuration: dict[str, Any]) -> float:
+    return 1e-3
+
+
+def declares_nothing_legal(model: bytes, configuration: dict[str, Any]) -> float:
+    return 1e-3
+
+
+declares_nothing_legal.parameters = {"units": 4}  # type: ignore[attr-defined]

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.runtime.online.online_dataset import OnlineDataset
-from autotune.runtime.online.replay_set import (
+from autotune.cost_model.replay_set import (
     HELD_OUT,
     REPLAYED,
     Replayed,
@@ -16,6 +15,7 @@ from autotune.runtime.online.replay_set import (
     judge,
     replay_set,
 )
+from autotune.runtime.online.online_dataset import OnlineDataset
 from autotune.store.records import Record
 from tests.runtime.online.test_online_dataset import record
 
