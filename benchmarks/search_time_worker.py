@@ -27,7 +27,7 @@ from autotune.tuner.ranking import Effort, Ranked, Ranking  # noqa: E402
 from benchmarks.child import spent  # noqa: E402
 
 if TYPE_CHECKING:
-    from autotune.cost_model.estimate import Floats, Forecast
+    from autotune.cost_model.estimate import Best, Floats, Forecast
     from autotune.fusion.group import Group
     from autotune.fusion.nest import Nest
     from autotune.graph.graph import Graph
@@ -74,9 +74,11 @@ class Counting:
             self.candidates += len(table)
             return rough(model, nest, table)
 
-        def counted_forecast(model: CostModel, nest: Nest, table: ScheduleTable) -> Forecast:
+        def counted_forecast(
+            model: CostModel, nest: Nest, table: ScheduleTable, best: Best | None = None
+        ) -> Forecast:
             self.candidates += len(table)
-            return forecast(model, nest, table)
+            return forecast(model, nest, table, best)
 
         patch.object(Ranking, "rank", counted_rank).start()
         patch.object(CostModel, "rough", counted_rough).start()

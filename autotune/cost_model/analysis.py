@@ -10,6 +10,7 @@ from typing import Protocol, assert_never
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.estimate import Best
 from autotune.fusion.nest import Nest
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec, Memory
@@ -123,8 +124,11 @@ class AnalyticModel(Protocol):
         """Kinds of work [W] with fitted unit costs; empty where the estimate needs none."""
         ...
 
-    def analyse(self, nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> Analysis:
-        """Analyse all schedules of a table at once."""
+    def analyse(
+        self, nest: Nest, table: ScheduleTable, spec: HardwareSpec, best: Best | None = None
+    ) -> Analysis:
+        """Analyse all schedules of a table at once; those beside the ``best`` may be given too few cycles, but
+        more than the best have."""
         ...
 
     def recorded(self, nest: Nest, spec: HardwareSpec) -> Recording | None:

@@ -14,6 +14,14 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
+class Best:
+    """Of a table only the ``count`` schedules of the fewest analytic cycles matter, and only up to ``limit`` cycles."""
+
+    count: int
+    limit: float = np.inf
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """Cycles of ``n`` schedules and the interval that holds 90 % of measurements, all [n]."""
 

@@ -19,7 +19,7 @@ from autotune.cost_model.analysis import Analysed, analytic_model
 from autotune.cost_model.cached.work_kinds import TYPICAL_ERROR, TYPICAL_FACTOR, typical_costs
 from autotune.cost_model.cost import Cost
 from autotune.cost_model.dataset import Dataset, dataset, joined
-from autotune.cost_model.estimate import Estimate, Forecast, Prediction
+from autotune.cost_model.estimate import Best, Estimate, Forecast, Prediction
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.model_file import is_shared, pack, unpack
 from autotune.cost_model.provenance import Provenance, feature_hash
@@ -297,9 +297,14 @@ class CostModel:
         """Cycles, interval, energy and DRAM bytes in one go: one analysis serves them all."""
         return self.completed(self.forecast(nest, table))
 
-    def forecast(self, nest: Nest, table: ScheduleTable) -> Forecast:
-        """Cycles alone of every schedule in a table, with what the rest can be found from."""
-        return self.judged(analytic_model(self.spec).analyse(nest, table, self.spec))
+    def forecast(self, nest: Nest, table: ScheduleTable, best: Best | None = None) -> Forecast:
+        """Cycles alone of every schedule in a table, with what the rest can be found from.
+
+        If only the ``best`` matter, others may be given too few cycles, but more than the best have. Trees may order
+        schedules as the analytic cycles do not: all are analysed for them.
+        """
+        asked = best if self._learned.ratios.is_formula else None
+        return self.judged(analytic_model(self.spec).analyse(nest, table, self.spec, asked))
 
     def judged(self, a: Analysed) -> Forecast:
         """Return the forecast of analysed schedules."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.estimate import Forecast
+from autotune.cost_model.estimate import Best, Forecast
 from autotune.cost_model.model import CostModel
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
@@ -145,7 +145,7 @@ class Ranking:
         if len(table) > effort.predicted:
             least = self._drafting.rough(nest, table)
             table = table.take(np.argpartition(least, effort.predicted)[: effort.predicted])
-        draft = self._best(table, self._drafting.forecast(nest, table))
+        draft = self._best(table, self._drafting.forecast(nest, table, self._asked()))
         predicted, refined = table.identities, np.empty(0, dtype=np.int64)
         for _ in range(effort.rounds):
             best = draft.table.take(np.arange(min(len(draft), effort.refined)))
@@ -156,10 +156,18 @@ class Ranking:
                 break
             refined = np.concatenate([refined, around.identities])
             predicted = np.concatenate([predicted, near.identities])
-            forecast = draft.forecast.then(self._drafting.forecast(nest, near))
+            forecast = draft.forecast.then(self._drafting.forecast(nest, near, self._asked(draft)))
             draft = self._best(draft.table.then(near), forecast)
         schedules = tuple(Schedule((draft.table.row(i),)) for i in range(len(draft)))
         return Ranked(schedules, self._drafting.completed(draft.forecast).columns)
+
+    def _asked(self, draft: _Draft | None = None) -> Best | None:
+        """Return which schedules matter beside those of a draft; None if all do, as energy may choose any."""
+        if self.objective.weighs_energy:
+            return None
+        if draft is None or len(draft) < KEPT:
+            return Best(KEPT)
+        return Best(KEPT, float(draft.forecast.cycles[-1]))
 
     def _near(self, nest: Nest, table: ScheduleTable) -> ScheduleTable:
         """Return the neighbours of some schedules on the machine."""

@@ -26,8 +26,9 @@ def lay_out(
     dim_full: Ints,
     dim_rest: Ints,
     depth: Ints,
-    cores: Floats,
+    cores: Ints,
     cycles: Floats,
     channel: Floats,
     instructions: Floats,
+    behind: Floats,
 ) -> Floats: ...

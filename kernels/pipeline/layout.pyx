@@ -1,290 +1,39 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Lays a nest's loads, stages and stores out on the units of a core, as the emulator would start them.
+"""Lays a nest's loads, stages and stores out on the units of its cores, as the emulator would start them.
 
-A step is a whole stage, load or store of a tile, not an instruction. Units take their steps in order; a
-sequencer dispatches them into bounded queues; loads and stores take turns on one DRAM channel in the order
-of their starts. A loop is laid out until it settles; what is left of it shifts all times by as many
+A step is a whole stage, load or store of a tile, not an instruction. The sequencer of a core runs ahead and puts
+steps into bounded queues; units take them in order; of all heads the earliest starts first; transfers of all cores
+take turns on one DRAM channel. A loop is laid out until it settles; what is left of it shifts all times by as many
 intervals (max-plus recurrence, Baccelli et al. 1992, *Synchronization and Linearity*, ch. 1). The timing
 rules are those of ``kernels/emulator/timeline.h``.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
-DEF LOAD = 0
-DEF STORE = 1
-DEF MATRIX = 2
-DEF UNITS = 4
-DEF RING = 256
-DEF STEPS = 512
-DEF BUFFERS = 512
-DEF DIMS = 64
-DEF PENDING = 32
-DEF LEVELS = 8
-
-cdef double OTHERS = 0.6
-"""Part of another core's transfers that a core's own wait for. Over 222 programs on two cores the error is
-5.8 % with it, 7.0 % where cores do not see each other and 10.6 % where each waits for all others."""
-
-cdef struct Machine:
-    double dispatch, setup, column, turnaround
-    int64_t queue_depth
-
-cdef struct Queue:
-    double free
-    double start[RING]
-    double duration[RING]
-    int64_t first[RING]
-    int64_t items, instructions, asked
-
-cdef struct Waiting:
-    double dispatched, ready, channel, rest
-    int64_t instructions
-    int step, slot
-
-cdef struct State:
-    double clock
-    double channel_free
-    int way
-    Queue queue[UNITS]
-    double written[BUFFERS][2]
-    double used[BUFFERS][2]
-    int slot[BUFFERS]
-    Waiting pending[PENDING]
-    int waiting
-    int flags[DIMS]
-    int64_t cost[STEPS]
-    double interval, latency
-
-cdef struct Nest:
-    int steps, buffers, depth
-    const int64_t *unit
-    const int64_t *result
-    const int64_t *reads_at
-    const int64_t *reads
-    const int64_t *product
-    const int64_t *kinds_at
-    const int64_t *kind_dims
-    const int64_t *reduction
-    int64_t level[STEPS]
-    double pieces[STEPS]
-    int64_t slots[BUFFERS]
-    int64_t turn[BUFFERS]
-    int64_t loop_dim[LEVELS]
-    int64_t trips[LEVELS]
-    int64_t rest[LEVELS]
-    int64_t dim_full[DIMS]
-    int64_t dim_rest[DIMS]
-    double demand
-    int64_t level_at[LEVELS + 2]
-    int64_t level_steps[STEPS]
-    const double *cycles
-    const double *channel
-    const double *instructions
-    int64_t stride_step, stride_kind, row
+include "queues.pxi"
 
 
-cdef inline double later(double a, double b) noexcept nogil:
-    return a if a > b else b
-
-
-cdef inline double start_of(Queue *q, int64_t instruction) noexcept nogil:
-    """When an instruction of a queue left it; those of a step leave evenly. It never asks for one before the
-    last that was asked for, so that a step is passed once."""
-    cdef int64_t i = q.asked, at, count, next
-    if i < q.items - RING:
-        i = q.items - RING
-    while i + 1 < q.items and q.first[(i + 1) & (RING - 1)] <= instruction:
-        i += 1
-    q.asked = i
-    at = i & (RING - 1)
-    next = q.instructions if i + 1 == q.items else q.first[(i + 1) & (RING - 1)]
-    count = next - q.first[at]
-    if instruction <= q.first[at] or count <= 0:
-        return q.start[at]
-    return q.start[at] + q.duration[at] * (instruction - q.first[at]) / count
-
-
-cdef inline void note(Queue *q, double start, double duration, int64_t instructions) noexcept nogil:
-    cdef int64_t at = q.items & (RING - 1)
-    q.start[at], q.duration[at], q.first[at] = start, duration, q.instructions
-    q.items += 1
-    q.instructions += instructions
-
-
-cdef inline double moved(const Machine *m, const Nest *nest, State *s, double start, double channel,
-                         double rest, int way) noexcept nogil:
-    """The end of a transfer that starts at ``start``."""
-    cdef double begin = later(start + m.setup, s.channel_free), turn = 0.0
-    if channel <= 0:
-        return start + m.setup + rest
-    if s.way == 3 - way:
-        turn = m.turnaround
-    s.way = way
-    s.channel_free = begin + turn + channel * nest.demand
-    return begin + turn + channel + m.column + rest
-
-
-cdef void commit(const Machine *m, const Nest *nest, State *s) noexcept nogil:
-    """Start the store that waits longest."""
-    cdef Waiting *w = &s.pending[0]
-    cdef Queue *q = &s.queue[STORE]
-    cdef double start = later(later(w.dispatched, q.free), w.ready)
-    cdef double end = moved(m, nest, s, start, w.channel, w.rest, 2)
-    cdef int64_t r, b
-    cdef int i
-    note(q, start, end - start, w.instructions)
-    q.free = end
-    for r in range(nest.reads_at[w.step], nest.reads_at[w.step + 1]):
-        b = nest.reads[r]
-        s.used[b][w.slot] = later(s.used[b][w.slot], end)
-    s.waiting -= 1
-    for i in range(s.waiting):
-        s.pending[i] = s.pending[i + 1]
-
-
-cdef inline void commit_readers(const Machine *m, const Nest *nest, State *s, int64_t buffer, int slot) noexcept nogil:
-    """Start all stores up to the last one that reads a slot of a buffer, or either if it is -1."""
-    cdef int i, last = -1
-    cdef int64_t r
-    for i in range(s.waiting):
-        for r in range(nest.reads_at[s.pending[i].step], nest.reads_at[s.pending[i].step + 1]):
-            if nest.reads[r] == buffer and (slot < 0 or s.pending[i].slot == slot):
-                last = i
-    for i in range(last + 1):
-        commit(m, nest, s)
-
-
-cdef double dispatched(const Machine *m, const Nest *nest, State *s, int unit) noexcept nogil:
-    """When the first instruction of a step enters its queue."""
-    cdef Queue *q = &s.queue[unit]
-    cdef int64_t oldest = q.instructions - m.queue_depth
-    if unit == STORE:
-        oldest += s.waiting
-        while s.waiting and oldest >= q.instructions:
-            commit(m, nest, s)
-    if oldest >= 0 and q.items:
-        s.clock = later(s.clock, start_of(q, oldest))
-    s.clock += m.dispatch
-    return s.clock
-
-
-cdef void place(const Machine *m, const Nest *nest, State *s, int step) noexcept nogil:
-    """Start one step."""
-    cdef int unit = <int> nest.unit[step], slot
-    cdef int64_t r, b, result = nest.result[step], cost = s.cost[step], count
-    cdef double start, end, ready = 0.0, work = nest.cycles[cost], channel = nest.channel[cost], first, head
-    cdef Queue *q = &s.queue[unit]
-    if work <= 0 and channel <= 0:
-        return
-    count = <int64_t> later(1.0, nest.instructions[cost])
-    first = dispatched(m, nest, s, unit)
-    for r in range(nest.reads_at[step], nest.reads_at[step + 1]):
-        b = nest.reads[r]
-        ready = later(ready, s.written[b][s.slot[b]])
-    if unit == STORE:
-        if s.waiting == PENDING:
-            commit(m, nest, s)
-        s.pending[s.waiting].dispatched = first
-        s.pending[s.waiting].ready = ready
-        s.pending[s.waiting].channel = channel
-        s.pending[s.waiting].rest = later(0.0, work - channel - m.setup - m.column)
-        s.pending[s.waiting].instructions = count
-        s.pending[s.waiting].step = step
-        s.pending[s.waiting].slot = s.slot[nest.reads[nest.reads_at[step]]]
-        s.waiting += 1
-        return
-    if result >= 0:
-        slot = s.slot[result]
-        commit_readers(m, nest, s, result, slot)
-        ready = later(ready, later(s.written[result][slot], s.used[result][slot]))
-    start = later(later(first, q.free), ready)
-    if unit == LOAD:
-        while s.waiting:
-            head = later(later(s.pending[0].dispatched, s.queue[STORE].free), s.pending[0].ready)
-            if head >= start:
-                break
-            commit(m, nest, s)
-        end = moved(m, nest, s, start, channel, later(0.0, work - channel - m.setup - m.column), 1)
-    else:
-        end = start + work
-    note(q, start, end - start, count)
-    q.free = end
-    if count > 1:
-        s.clock += (count - 1) * m.dispatch
-        if q.instructions - 1 - m.queue_depth >= 0:
-            s.clock = later(s.clock, start_of(q, q.instructions - 1 - m.queue_depth))
-    for r in range(nest.reads_at[step], nest.reads_at[step + 1]):
-        b = nest.reads[r]
-        s.used[b][s.slot[b]] = later(s.used[b][s.slot[b]], end)
-    if result >= 0:
-        s.written[result][s.slot[result]] = end
-
-
-cdef double now(const Machine *m, const Nest *nest, State *s) noexcept nogil:
-    """When all that has been dispatched has ended, if nothing else comes."""
-    cdef int u, i
-    cdef double end = s.clock, free = s.queue[STORE].free, channel = s.channel_free, begin
-    for i in range(s.waiting):
-        begin = later(later(s.pending[i].dispatched, free), s.pending[i].ready) + m.setup
-        begin = later(begin, channel)
-        channel = begin + s.pending[i].channel * nest.demand
-        free = begin + s.pending[i].channel + m.column + s.pending[i].rest
-    for u in range(UNITS):
-        end = later(end, s.queue[u].free)
-    return later(end, free)
-
-
-cdef void begin(const Nest *nest, State *s) noexcept nogil:
-    """Set all that is read before it is written; rings of queues are not."""
-    cdef int u, b, i
-    s.clock = s.channel_free = s.interval = s.latency = 0.0
-    s.way = s.waiting = 0
-    for u in range(UNITS):
-        s.queue[u].free = 0.0
-        s.queue[u].items = s.queue[u].instructions = s.queue[u].asked = 0
-    for b in range(nest.buffers):
-        s.slot[b] = 0
-        for i in range(2):
-            s.written[b][i] = s.used[b][i] = 0.0
-    for i in range(DIMS):
-        s.flags[i] = 0
-    for i in range(nest.steps):
-        s.cost[i] = i * nest.stride_step + nest.row
-
-
-cdef void choose(const Nest *nest, State *s, int64_t dim, int rest) noexcept nogil:
+cdef void choose_on(const Nest *nest, Core *core, int64_t dim, int rest) noexcept nogil:
     """Take full pieces of a dimension, or its rest, from now on."""
     cdef int step
     cdef int64_t k, kind
-    if s.flags[dim] == rest:
+    if core.flags[dim] == rest:
         return
-    s.flags[dim] = rest
+    core.flags[dim] = rest
     for step in range(nest.steps):
         kind = 0
         for k in range(nest.kinds_at[step], nest.kinds_at[step + 1]):
-            kind = kind * 2 + s.flags[nest.kind_dims[k]]
-        s.cost[step] = step * nest.stride_step + kind * nest.stride_kind + nest.row
+            kind = kind * 2 + core.flags[nest.kind_dims[k]]
+        core.cost[step] = step * nest.stride_step + kind * nest.stride_kind + nest.row
 
 
-cdef void shift(const Machine *m, const Nest *nest, State *s, double by) noexcept nogil:
-    """Move all times on. Of a queue, no step is asked for that more than its depth of others followed."""
-    cdef int u, b, i
-    cdef int64_t at
-    s.clock += by
-    s.channel_free += by
-    for u in range(UNITS):
-        s.queue[u].free += by
-        for at in range(max(0, s.queue[u].items - m.queue_depth - 1), s.queue[u].items):
-            s.queue[u].start[at & (RING - 1)] += by
-    for b in range(nest.buffers):
-        for i in range(2):
-            s.written[b][i] += by
-            s.used[b][i] += by
-    for i in range(s.waiting):
-        s.pending[i].dispatched += by
-        s.pending[i].ready += by
+cdef inline void choose(const Nest *nest, State *s, int64_t dim, int rest) noexcept nogil:
+    """The same on all cores."""
+    cdef int c
+    for c in range(s.cores):
+        choose_on(nest, &s.core[c], dim, rest)
 
 
 cdef void turn(const Nest *nest, State *s, int64_t level) noexcept nogil:
@@ -295,28 +44,61 @@ cdef void turn(const Nest *nest, State *s, int64_t level) noexcept nogil:
             s.slot[b] ^= 1
 
 
+cdef inline void join_slots(State *s, int64_t b) noexcept nogil:
+    """Let both slots of a buffer count as one."""
+    cdef int c, u, kind
+    cdef int64_t last
+    for c in range(s.cores):
+        for kind in range(2):
+            for u in range(UNITS):
+                last = max(s.core[c].last[kind][b][0][u], s.core[c].last[kind][b][1][u])
+                s.core[c].last[kind][b][0][u] = s.core[c].last[kind][b][1][u] = last
+
+
 cdef void settle(const Nest *nest, State *s, int64_t level) noexcept nogil:
     """Between a loop and its rest, both slots of what alternates in it count as one."""
     cdef int b
     for b in range(nest.buffers):
         if nest.slots[b] == 2 and nest.turn[b] == level:
-            s.written[b][0] = s.written[b][1] = later(s.written[b][0], s.written[b][1])
-            s.used[b][0] = s.used[b][1] = later(s.used[b][0], s.used[b][1])
+            join_slots(s, b)
 
 
-cdef void enter(const Machine *m, const Nest *nest, State *s, int64_t level) noexcept nogil:
-    """Units wait before a loop with a rest until the others have left what they fill in it. Without a
-    rest nothing but the loop uses it, and its semaphores go on counting."""
+cdef void cross(const Nest *nest, State *s, int64_t level, bint leaves) noexcept nogil:
+    """Before a loop its units wait for what others do outside of it with the same buffers; behind it
+    those wait until a unit has left the loop (``lowering/synchronisation.py``)."""
     cdef int step
-    cdef int64_t b
-    cdef double used
+    cdef int64_t r
     for step in range(nest.steps):
-        b = nest.result[step]
-        if nest.level[step] < level or b < 0:
+        if nest.level[step] < level:
             continue
-        commit_readers(m, nest, s, b, -1)
-        used = later(s.used[b][0], s.used[b][1])
-        s.queue[nest.unit[step]].free = later(s.queue[nest.unit[step]].free, used)
+        if nest.result[step] >= 0:
+            cross_by(nest, s, level, leaves, <int> nest.unit[step], nest.result[step], True)
+        for r in range(nest.reads_at[step], nest.reads_at[step + 1]):
+            cross_by(nest, s, level, leaves, <int> nest.unit[step], nest.reads[r], False)
+
+
+cdef void cross_by(const Nest *nest, State *s, int64_t level, bint leaves, int unit, int64_t b,
+                   bint writes) noexcept nogil:
+    """The same for one buffer that a unit reads or writes in the loop; with a rest the loop is not alone."""
+    cdef int c, u, slot
+    cdef int64_t last
+    cdef Queue *q
+    if not nest.rest[level] and nest.lowest[b] >= level:
+        return
+    for c in range(s.cores):
+        q = &s.core[c].queue[unit]
+        for slot in range(2):
+            if slot != s.slot[b] and nest.turn[b] != level:
+                continue
+            if leaves:
+                s.core[c].last[WRITES if writes else USES][b][slot][unit] = q.items - 1
+                continue
+            q.is_barred = True
+            for u in range(UNITS):
+                last = s.core[c].last[WRITES][b][slot][u]
+                if writes:
+                    last = max(last, s.core[c].last[USES][b][slot][u])
+                q.barrier[u] = max(q.barrier[u], last)
 
 
 cdef void body(const Machine *m, const Nest *nest, State *s, int64_t level, int64_t most) noexcept nogil:
@@ -336,28 +118,18 @@ cdef void body(const Machine *m, const Nest *nest, State *s, int64_t level, int6
 
 
 cdef void loop(const Machine *m, const Nest *nest, State *s, int64_t level, int64_t most) noexcept nogil:
-    cdef int64_t trips = nest.trips[level], dim = nest.loop_dim[level], trip = 0
-    cdef double before, ends[8]
-    if nest.rest[level]:
-        enter(m, nest, s, level)
+    cdef int64_t trips = nest.trips[level], dim = nest.loop_dim[level]
+    cdef bint is_shared = level == 0 and s.cores > 1
+    if is_shared:  # all cores have so many full tiles
+        trips = (nest.tiles - nest.tiles_rest) // s.cores
+    if trips > 1:
+        cross(nest, s, level, False)
     choose(nest, s, dim, 0)
-    before = now(m, nest, s)
-    for trip in range(trips):
-        body(m, nest, s, level, most)
-        turn(nest, s, level)
-        ends[trip % 8] = now(m, nest, s)
-        if level == nest.depth and trip == 0:
-            s.latency = ends[0] - before
-        if trip >= most or settled(ends, trip, level == nest.depth):
-            break
-    if trip > 0:
-        before = ends[trip % 8] - ends[(trip - 1) % 8] if trip < 2 else (ends[trip % 8] - ends[(trip - 2) % 8]) / 2
-    else:
-        before = ends[0] - before
-    if level == nest.depth:
-        s.interval = before
-    if trips - 1 - trip > 0:
-        shift(m, nest, s, before * (trips - 1 - trip))
+    repeat(m, nest, s, level, trips, most)
+    if trips > 1:
+        cross(nest, s, level, True)
+    if is_shared:
+        share(m, nest, s, nest.tiles - trips * s.cores, most)
     if nest.rest[level]:
         settle(nest, s, level)
         choose(nest, s, dim, 1)
@@ -366,33 +138,73 @@ cdef void loop(const Machine *m, const Nest *nest, State *s, int64_t level, int6
         settle(nest, s, level)
 
 
+cdef void share(const Machine *m, const Nest *nest, State *s, int64_t left, int64_t most) noexcept nogil:
+    """The last tiles of the outermost loop: one on each of the last cores, the rest on the last of all."""
+    cdef Core *last = &s.core[s.cores - 1]
+    if left <= 0:
+        return
+    s.first = <int> max(0, s.cores - left)
+    choose_on(nest, last, nest.loop_dim[0], <int> nest.tiles_rest)
+    body(m, nest, s, 0, most)
+    choose_on(nest, last, nest.loop_dim[0], 0)
+    s.first = 0
+
+
+cdef void repeat(const Machine *m, const Nest *nest, State *s, int64_t level, int64_t trips,
+                 int64_t most) noexcept nogil:
+    """The trips of a loop; after ``most`` at the latest it counts as settled. Nothing is asked of a loop with
+    fewer: what starts only when it is asked for may start too late for what comes behind."""
+    cdef int64_t trip = 0
+    cdef double ends[KEPT]
+    cdef Mark mark
+    set_mark(s, &mark)
+    for trip in range(trips):
+        body(m, nest, s, level, most)
+        turn(nest, s, level)
+        if trips <= (most if level == nest.depth else SHORT):
+            continue
+        ends[trip % KEPT] = reached(m, s, &mark)
+        set_mark(s, &mark)
+        if trip >= most or settled(ends, trip, level == nest.depth):
+            extrapolate(s, ends, trip, trips)
+            return
+
+
+cdef void extrapolate(State *s, const double *ends, int64_t trip, int64_t trips) noexcept nogil:
+    """Shift by the trips behind ``trip``, of which ``ends`` tell when each of those so far began."""
+    shift(s, (ends[trip % KEPT] - ends[(trip - 2) % KEPT]) / 2 * (trips - 1 - trip))
+
+
 cdef bint settled(const double *ends, int64_t trip, bint thrice) noexcept nogil:
-    """The last two intervals are equal, or the last three."""
+    """The last two intervals are equal, or the last three; that of the first trip does not count."""
     cdef double a, b, c
-    if trip < 2 + thrice:
+    if trip < 3 + thrice:
         return False
-    a, b = ends[trip % 8] - ends[(trip - 1) % 8], ends[(trip - 1) % 8] - ends[(trip - 2) % 8]
-    c = ends[(trip - 2) % 8] - ends[(trip - 3) % 8] if thrice else b
+    a = ends[trip % KEPT] - ends[(trip - 1) % KEPT]
+    b = ends[(trip - 1) % KEPT] - ends[(trip - 2) % KEPT]
+    c = ends[(trip - 2) % KEPT] - ends[(trip - 3) % KEPT] if thrice else b
     return -0.002 * a <= a - b <= 0.002 * a and -0.002 * a <= b - c <= 0.002 * a
 
 
 cdef void reduce(const Machine *m, const Nest *nest, State *s, int product, int64_t most) noexcept nogil:
     """A product in pieces of its reduction, each with the loads that it needs."""
-    cdef int64_t dim = nest.reduction[product], full = nest.dim_full[dim], trip = 0
-    cdef int step
-    cdef double ends[8], interval
+    cdef int64_t dim = nest.reduction[product], full = nest.dim_full[dim], trip = 0, at
+    cdef double ends[KEPT]
+    cdef Mark mark
     choose(nest, s, dim, 0)
+    set_mark(s, &mark)
     for trip in range(full):
         piece(m, nest, s, product)
-        for step in range(nest.steps):
-            if nest.product[step] == product and nest.slots[nest.result[step]] == 2:
-                s.slot[nest.result[step]] ^= 1
-        ends[trip % 8] = now(m, nest, s)
+        for at in range(nest.brought_at[product], nest.brought_at[product + 1]):
+            if nest.slots[nest.result[nest.brought[at]]] == 2:
+                s.slot[nest.result[nest.brought[at]]] ^= 1
+        if full <= SHORT:
+            continue
+        ends[trip % KEPT] = reached(m, s, &mark)
+        set_mark(s, &mark)
         if trip >= most or settled(ends, trip, True):
+            extrapolate(s, ends, trip, full)
             break
-    if full - 1 - trip > 0:
-        interval = (ends[trip % 8] - ends[(trip - 2) % 8]) / 2
-        shift(m, nest, s, interval * (full - 1 - trip))
     if nest.dim_rest[dim]:
         settle_pieces(nest, s, product)
         choose(nest, s, dim, 1)
@@ -403,20 +215,15 @@ cdef void reduce(const Machine *m, const Nest *nest, State *s, int product, int6
 
 cdef void settle_pieces(const Nest *nest, State *s, int product) noexcept nogil:
     """Between a loop over pieces and the rest, both slots of what it loads count as one."""
-    cdef int step
-    cdef int64_t b
-    for step in range(nest.steps):
-        if nest.product[step] == product:
-            b = nest.result[step]
-            s.written[b][0] = s.written[b][1] = later(s.written[b][0], s.written[b][1])
-            s.used[b][0] = s.used[b][1] = later(s.used[b][0], s.used[b][1])
+    cdef int64_t at
+    for at in range(nest.brought_at[product], nest.brought_at[product + 1]):
+        join_slots(s, nest.result[nest.brought[at]])
 
 
 cdef void piece(const Machine *m, const Nest *nest, State *s, int product) noexcept nogil:
-    cdef int step
-    for step in range(nest.steps):
-        if nest.product[step] == product:
-            place(m, nest, s, step)
+    cdef int64_t at
+    for at in range(nest.brought_at[product], nest.brought_at[product + 1]):
+        place(m, nest, s, <int> nest.brought[at])
     place(m, nest, s, product)
 
 
@@ -433,18 +240,97 @@ cdef void sort_by_level(Nest *nest) noexcept nogil:
     nest.level_at[LEVELS + 1] = at
 
 
+cdef void innermost(const Nest *nest, double *interval, double *latency) noexcept nogil:
+    """Cycles of a full trip of the innermost loop: of the busiest unit, and of all."""
+    cdef double busy[UNITS]
+    cdef int u, step
+    cdef double cycles
+    for u in range(UNITS):
+        busy[u] = 0.0
+    latency[0] = interval[0] = 0.0
+    for step in range(nest.steps):
+        if nest.level[step] == nest.depth:
+            cycles = nest.cycles[step * nest.stride_step + nest.row] * nest.pieces[step]
+            busy[nest.unit[step]] += cycles
+            latency[0] += cycles
+    for u in range(UNITS):
+        interval[0] = later(interval[0], busy[u])
+
+
+cdef void find_lowest(Nest *nest) noexcept nogil:
+    """Find the outermost level at which each buffer is read or written."""
+    cdef int step
+    cdef int64_t b, r
+    for b in range(nest.buffers):
+        nest.lowest[b] = LEVELS
+    for step in range(nest.steps):
+        if nest.result[step] >= 0:
+            b = nest.result[step]
+            nest.lowest[b] = min(nest.lowest[b], nest.level[step])
+        for r in range(nest.reads_at[step], nest.reads_at[step + 1]):
+            b = nest.reads[r]
+            nest.lowest[b] = min(nest.lowest[b], nest.level[step])
+
+
+cdef int watch(const int32_t *units, Watch *to, int64_t b, int unit, int kind, int left) noexcept nogil:
+    """Let a step wait for a unit, if it writes or uses a buffer; return 1 if so."""
+    if not units[2 * b + kind] >> unit & 1:
+        return 0
+    to.buffer, to.code, to.kind = <int32_t> b, unit + left, kind
+    return 1
+
+
+cdef void find_watched(Nest *nest, int32_t *units, Watch *to) noexcept nogil:
+    """List what each step waits for, code by code; ``units`` [B, 2] become bits of units that write a buffer, and
+    use it."""
+    cdef int step, unit
+    cdef int64_t r, at = 0
+    for step in range(nest.steps):
+        if nest.result[step] >= 0:
+            units[2 * nest.result[step] + WRITES] |= 1 << nest.unit[step]
+        for r in range(nest.reads_at[step], nest.reads_at[step + 1]):
+            units[2 * nest.reads[r] + USES] |= 1 << nest.unit[step]
+    for step in range(nest.steps):
+        nest.watched_at[step] = at
+        for unit in range(UNITS):
+            if unit == nest.unit[step]:
+                continue
+            for r in range(nest.reads_at[step], nest.reads_at[step + 1]):
+                at += watch(units, to + at, nest.reads[r], unit, WRITES, 0)
+            if nest.result[step] >= 0:
+                at += watch(units, to + at, nest.result[step], unit, WRITES, 0)
+                at += watch(units, to + at, nest.result[step], unit, USES, LEFT)
+    nest.watched_at[nest.steps] = at
+    nest.watched = to
+
+
+cdef void find_brought(Nest *nest) noexcept nogil:
+    """List the loads that bring pieces for each product."""
+    cdef int product, step
+    cdef int64_t at = 0
+    for product in range(nest.steps):
+        nest.brought_at[product] = at
+        for step in range(nest.steps):
+            if nest.product[step] == product:
+                nest.brought[at] = step
+                at += 1
+    nest.brought_at[nest.steps] = at
+
+
 def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int64_t[::1] reads_at,
             const int64_t[::1] reads, const int64_t[::1] product, const int64_t[::1] reduction,
             const int64_t[::1] kinds_at, const int64_t[::1] kind_dims, const int64_t[:, ::1] level,
             const double[:, ::1] pieces, const int64_t[:, ::1] slots, const int64_t[:, ::1] turns,
             const int64_t[:, ::1] loop_dim, const int64_t[:, ::1] trips, const int64_t[:, ::1] rest,
             const int64_t[:, ::1] dim_full, const int64_t[:, ::1] dim_rest, const int64_t[::1] depth,
-            const double[::1] cores, const double[:, :, ::1] cycles, const double[:, :, ::1] channel,
-            const double[:, :, ::1] instructions):
-    """Return cycles, interval and latency [3, n] of the nests that the columns describe.
+            const int64_t[:, ::1] cores, const double[:, :, ::1] cycles, const double[:, :, ::1] channel,
+            const double[:, :, ::1] instructions, const double[:, :, ::1] behind):
+    """Return cycles [3, n] of the nests that the columns describe, and of a trip of their innermost loops on the
+    busiest unit and on all.
 
     Arrays are as ``cost_model/scratchpad/pipeline.py`` packs them: steps [S] or [S, n], buffers [B, n],
-    loops [L, n], dimensions [D, n], costs [S, K, n] by kind of tile.
+    loops [L, n], dimensions [D, n], cores, the tiles that they share, whether one is a rest
+    [3, n], costs [S, K, n] by kind of tile.
     """
     cdef Machine m
     cdef Nest nest
@@ -456,16 +342,23 @@ def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int6
     m.dispatch, m.queue_depth = spec.control.dispatch_cycles, spec.control.queue_depth
     m.setup, m.column = spec.dram.setup_cycles, spec.dram.column_cycles
     m.turnaround = spec.dram.turnaround_cycles
-    m.queue_depth = min(m.queue_depth, RING - 1)
+    m.queue_depth, m.ports = min(m.queue_depth, RING - 1), min(spec.scratchpad.ports, UNITS)
     nest.steps, nest.buffers = <int> unit.shape[0], <int> slots.shape[0]
     nest.unit, nest.result, nest.product = &unit[0], &result[0], &product[0]
     nest.reads_at, nest.reads = &reads_at[0], &reads[0]
     nest.kinds_at, nest.kind_dims, nest.reduction = &kinds_at[0], &kind_dims[0], &reduction[0]
     nest.cycles, nest.channel, nest.instructions = &cycles[0, 0, 0], &channel[0, 0, 0], &instructions[0, 0, 0]
+    nest.behind = &behind[0, 0, 0]
     nest.stride_step, nest.stride_kind = cycles.shape[1] * n, n
+    cdef int32_t[:, ::1] units = np.zeros((slots.shape[0] + 1, 2), dtype=np.int32)
+    cdef int32_t[:, ::1] watched = np.empty((UNITS * (reads.shape[0] + 2 * unit.shape[0]), 3), dtype=np.int32)
+    find_watched(&nest, &units[0, 0], <Watch *> &watched[0, 0])
+    find_brought(&nest)
     with nogil:
         for row in range(n):
-            nest.depth, nest.demand = <int> depth[row], 1.0 + OTHERS * (cores[row] - 1.0)
+            nest.depth, nest.tiles, nest.tiles_rest = <int> depth[row], cores[1, row], cores[2, row]
+            s.cores = <int> min(cores[0, row], CORES)
+            s.demand = <double> cores[0, row] / s.cores
             for i in range(nest.steps):
                 nest.level[i], nest.pieces[i] = level[i, row], pieces[i, row]
             for i in range(nest.buffers):
@@ -475,10 +368,10 @@ def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int6
             for i in range(dim_full.shape[0]):
                 nest.dim_full[i], nest.dim_rest[i] = dim_full[i, row], dim_rest[i, row]
             sort_by_level(&nest)
+            find_lowest(&nest)
             nest.row = row
-            begin(&nest, &s)
-            body(&m, &nest, &s, -1, 6)
-            while s.waiting:
-                commit(&m, &nest, &s)
-            out[0, row], out[1, row], out[2, row] = now(&m, &nest, &s), s.interval, s.latency
+            begin(&m, &nest, &s)
+            body(&m, &nest, &s, -1, 8)
+            out[0, row] = now(&m, &s)
+            innermost(&nest, &out[1, row], &out[2, row])
     return found

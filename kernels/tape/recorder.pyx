@@ -26,7 +26,7 @@ cdef extern from "tape/steps.h" nogil:
     enum:
         DO_COPY, DO_ADD, DO_SUB, DO_MUL, DO_DIV, DO_MOD, DO_MIN, DO_MAX, DO_NEG, DO_ABS, DO_GCD, DO_AND, DO_OR, DO_NOT, DO_EQ, DO_NE
         DO_LT, DO_LE, DO_SELECT, DO_FADD, DO_FSUB, DO_FMUL, DO_FDIV, DO_FMIN, DO_FMAX, DO_FNEG, DO_FABS, DO_FCEIL, DO_FFLOOR
-        DO_FRINT, DO_FEQ, DO_FNE, DO_FLT, DO_FLE, DO_ISINF, DO_FLOAT, DO_INT, DO_EDGES, DO_CONFLICT, DO_STEPS
+        DO_FRINT, DO_FEQ, DO_FNE, DO_FLT, DO_FLE, DO_ISINF, DO_FLOAT, DO_INT, DO_EDGES, DO_BURSTS, DO_CONFLICT, DO_STEPS
         MOST_BANKS, MOST_AXES
     void run_steps(TapeWord *r, const TapeStep *step, int64_t count, const int32_t *lists, int64_t n)
 

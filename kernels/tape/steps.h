@@ -11,12 +11,13 @@
 enum {
     DO_COPY, DO_ADD, DO_SUB, DO_MUL, DO_DIV, DO_MOD, DO_MIN, DO_MAX, DO_NEG, DO_ABS, DO_GCD, DO_AND, DO_OR, DO_NOT, DO_EQ, DO_NE,
     DO_LT, DO_LE, DO_SELECT, DO_FADD, DO_FSUB, DO_FMUL, DO_FDIV, DO_FMIN, DO_FMAX, DO_FNEG, DO_FABS, DO_FCEIL, DO_FFLOOR, DO_FRINT,
-    DO_FEQ, DO_FNE, DO_FLT, DO_FLE, DO_ISINF, DO_FLOAT, DO_INT, DO_EDGES, DO_CONFLICT, DO_STEPS
+    DO_FEQ, DO_FNE, DO_FLT, DO_FLE, DO_ISINF, DO_FLOAT, DO_INT, DO_EDGES, DO_BURSTS,
+    DO_CONFLICT, DO_STEPS
 };
 
 enum { MOST_BANKS = 1024, MOST_AXES = 8 };
 
-/* One step: `to` and a, b, c are slots. Of EDGES and CONFLICT, the slots of b operands stand in a list from a on. */
+/* One step: `to` and a, b, c are slots. Of EDGES, BURSTS and CONFLICT, the slots of b operands stand in a list from a on. */
 typedef struct {
     int32_t op, to, a, b, c;
 } TapeStep;
@@ -72,6 +73,20 @@ ALWAYS_INLINE int64_t edges(int64_t span, int64_t step, int64_t full, int64_t of
         lost += clipped(over, span);
     }
     return lost;
+}
+
+/* Bytes in whole bursts of runs through a line of tiles: `touched_bytes` in cost_model/steps/bursts.py. */
+ALWAYS_INLINE int64_t touched(const TapeWord *r, const int32_t *slot, int64_t n, int64_t row) {
+    if (!r[slot[0] * n + row].i) return 0;
+    int64_t first = r[slot[1] * n + row].i, step = r[slot[2] * n + row].i, tiles = r[slot[3] * n + row].i;
+    int64_t span = r[slot[4] * n + row].i, extent = r[slot[5] * n + row].i, pitch = r[slot[6] * n + row].i;
+    int64_t grain = r[slot[7] * n + row].i, burst = r[slot[8] * n + row].i, total = 0;
+    for (int64_t tile = 0; tile < tiles; tile++) {
+        int64_t low = clipped(first + tile * step, extent), length = clipped(first + tile * step + span, extent) - low;
+        int64_t reached = ((low * pitch) & (grain - 1)) + length * pitch;
+        if (length > 0) total += ((reached + grain - 1) & -grain) + burst - grain;
+    }
+    return total;
 }
 
 /* Cycles per pass for a strided operand: `pass_conflict` in cost_model/steps/bank_conflicts.py. `slot` names sizes, then
@@ -168,6 +183,7 @@ ALWAYS_INLINE void run_steps_narrow_body(TapeWord *r, const TapeStep *step, int6
             case DO_EDGES:
                 EACH(to[i].i = edges(r[slot[0] * n + i].i, r[slot[1] * n + i].i, r[slot[2] * n + i].i,
                                      r[slot[3] * n + i].i, r[slot[4] * n + i].i));
+            case DO_BURSTS: EACH(to[i].i = touched(r, slot, n, i));
             case DO_CONFLICT: conflicts(to, r, slot, step->b, n); break;
         }
     }

@@ -330,8 +330,22 @@ cdef class Traced:
     __hash__ = object.__hash__
 
 
+cdef dict WIDE = {"edges": DO_EDGES, "bursts": DO_BURSTS, "conflict": DO_CONFLICT}
+"""Steps of many operands."""
+
+
+def step_now(name, columns):
+    """Return the result [n] of a step of many operands, of integers [m, n], now."""
+    count = len(columns)
+    registers = np.empty((count + 1, columns.shape[1]), dtype=np.int64)
+    registers[:count] = columns
+    code = np.array([[WIDE[name], count, 0, count, 0]], dtype=np.int32)
+    run(registers, code, np.arange(count, dtype=np.int32), 0, 1)
+    return registers[count]
+
+
 def recorded_step(name, operands):
-    """Return the result of a step of many operands [n]: ``edges`` or ``conflict``; None if none of them is recorded."""
+    """Return the result of a step of many operands [n]: ``edges``, ``bursts`` or ``conflict``; None if none of them is recorded."""
     cdef Recorder recorder = None
     cdef Traced x
     for operand in operands:
@@ -339,7 +353,7 @@ def recorded_step(name, operands):
             recorder = (<Traced> operand).recorder
     if recorder is None:
         return None
-    code = {"edges": DO_EDGES, "conflict": DO_CONFLICT}[name]
+    code = WIDE[name]
     if code == DO_CONFLICT and (len(operands) > 2 * MOST_AXES or operands[len(operands) - 1] > MOST_BANKS):
         raise Untraceable("too many banks or dimensions")
     lift = [as_kind(lifted(recorder, operand), INT) for operand in operands]

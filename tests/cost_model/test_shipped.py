@@ -75,12 +75,14 @@ def test_a_machine_without_calibration_is_told_how_novel_a_group_is(name: str) -
     assert ((found >= 0.0) & (found <= 1.0)).all() and len(np.unique(found)) > 1
 
 
-def test_the_shipped_file_is_small_and_beats_its_formula_on_unseen_machines() -> None:
+def test_the_shipped_file_is_small_and_errs_little_on_unseen_machines() -> None:
+    """Trees are in it where they choose better than its formula, which need not be."""
     file = MODELS / f"{Memory.SCRATCHPAD.value}.model"
     assert file.stat().st_size <= 3 << 20
     model = shipped_model(SPEC)
     assert model is not None
-    assert model.metrics["mape"] < model.metrics["analytic_mape"]
+    assert model.metrics["mape"] <= model.metrics["analytic_mape"]
+    assert model.metrics["mape"] < 0.02 and model.metrics["top1_regret"] < 0.01
     assert model.metrics["machines"] >= 40
 
 

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from autotune.cost_model.estimate import Estimate, Forecast
+from autotune.cost_model.estimate import Best, Estimate, Forecast
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.cost_model.steps.tiling import Floats
@@ -32,9 +32,9 @@ class Untrained:
     def __init__(self, spec: HardwareSpec) -> None:
         self.spec = spec
 
-    def forecast(self, nest: Nest, table: ScheduleTable) -> Forecast:
+    def forecast(self, nest: Nest, table: ScheduleTable, best: Best | None = None) -> Forecast:
         """Of cycles alone."""
-        cycles = ScratchpadAnalysis(nest, table, self.spec).estimate
+        cycles = ScratchpadAnalysis(nest, table, self.spec, best).estimate
         return Forecast(cycles, cycles[:, None], cycles, cycles, cycles)
 
     def completed(self, forecast: Forecast) -> Estimate:

@@ -18,6 +18,7 @@ from autotune.cost_model.cached.work_kinds import (
     typical_costs,
     work_features,
 )
+from autotune.cost_model.estimate import Best
 from autotune.cost_model.steps.tiling import Floats
 from autotune.cost_model.steps.totals import Totals
 from autotune.fusion.nest import Nest
@@ -94,8 +95,10 @@ class CachedModel:
     feature_names = FEATURE_NAMES
     work_kinds = tuple(kind.name for kind in WORK_KINDS)
 
-    def analyse(self, nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> CachedAnalysis:
-        """Analyse all schedules of a table at once."""
+    def analyse(
+        self, nest: Nest, table: ScheduleTable, spec: HardwareSpec, best: Best | None = None
+    ) -> CachedAnalysis:
+        """Analyse all schedules of a table at once: no part of it could be left out for the ``best``."""
         return CachedAnalysis(nest, table, spec)
 
     def recorded(self, nest: Nest, spec: HardwareSpec) -> None:

@@ -6,15 +6,26 @@ from functools import cached_property
 
 import numpy as np
 
+from autotune.cost_model.estimate import Best
 from autotune.cost_model.scratchpad.features import FEATURES
-from autotune.cost_model.scratchpad.pipeline import Flow, flow
+from autotune.cost_model.scratchpad.pipeline import Flow, best_flow, flow
 from autotune.cost_model.steps.tiling import Floats
 from autotune.cost_model.steps.totals import UNITS, Totals
+from autotune.fusion.nest import Nest
 from autotune.isa.opcodes import Unit
+from autotune.schedule.table import ScheduleTable
+from autotune.targets.spec import HardwareSpec
 
 
 class ScratchpadAnalysis(Totals):
-    """Overlap, totals by unit and features of every schedule of a table; arrays [n]."""
+    """Overlap, totals by unit and features of every schedule of a table; arrays [n]. Of schedules that cannot be
+    among the ``best`` the overlap is left out."""
+
+    def __init__(
+        self, nest: Nest, table: ScheduleTable, spec: HardwareSpec, best: Best | None = None
+    ) -> None:
+        super().__init__(nest, table, spec)
+        self._best = best
 
     @property
     def features(self) -> Floats:
@@ -70,16 +81,14 @@ class ScratchpadAnalysis(Totals):
     @cached_property
     def flow(self) -> Flow:
         """Overlap of the units."""
-        return flow(self.tiling, self.steps, self.spec)
+        if self._best is None:
+            return flow(self.tiling, self.steps, self.spec)
+        return best_flow(self.tiling, self.steps, self.spec, self.bottleneck, self._best)
 
     @cached_property
     def channel_cycles(self) -> Floats:
         """Cycles that all cores occupy the DRAM channel."""
-        cycles = self.zeros
-        for step in self.steps:
-            if step.unit in (Unit.LOAD, Unit.STORE):
-                cycles = cycles + step.cycles - step.instructions * self.spec.dram.latency_cycles
-        return cycles
+        return self.total(lambda s: s.effort.channel_cycles, Unit.LOAD, Unit.STORE)
 
     @cached_property
     def estimate(self) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autotune.cost_model.estimate import Best
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.cost_model.scratchpad.features import FEATURES
 from autotune.cost_model.scratchpad.recording import RecordedNest
@@ -20,9 +21,11 @@ class ScratchpadModel:
     feature_names = tuple(feature.name for feature in FEATURES)
     work_kinds = ()
 
-    def analyse(self, nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> ScratchpadAnalysis:
-        """Analyse all schedules of a table at once."""
-        return ScratchpadAnalysis(nest, table, spec)
+    def analyse(
+        self, nest: Nest, table: ScheduleTable, spec: HardwareSpec, best: Best | None = None
+    ) -> ScratchpadAnalysis:
+        """Analyse all schedules of a table at once; only those that may be among the ``best`` are laid out."""
+        return ScratchpadAnalysis(nest, table, spec, best)
 
     def recorded(self, nest: Nest, spec: HardwareSpec) -> RecordedNest | None:
         """Return the recorded analysis; None for weights with zero blocks, which are looked up."""

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.estimate import Best
 from autotune.cost_model.steps.step import Step
-from autotune.cost_model.steps.tiling import Floats, Tiling, as_floats
+from autotune.cost_model.steps.tiling import Floats, Tiling
 from autotune.fusion.nest import Nest
 from autotune.isa.opcodes import Unit
 from autotune.kernels.pipeline.layout import lay_out
@@ -27,8 +28,8 @@ _NO_LOOP = -1
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Estimated cycles of the whole nest on one core, and of its innermost loop: distance between
-    iterations and length of the first one (cycles)."""
+    """Estimated cycles of the whole nest, and of a trip of its innermost loop: of the busiest unit, and the
+    sum of all."""
 
     cycles: Floats
     interval: Floats
@@ -36,7 +37,33 @@ class Flow:
 
 
 def flow(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Flow:
-    """Lay out a nest on one core; the others take their turns on the DRAM channel."""
+    """Lay out a nest on all cores that have work; they take turns on the DRAM channel."""
+    return Flow(*_laid_out(spec, *_packed(tiling, steps)))
+
+
+def best_flow(
+    tiling: Tiling, steps: list[Step], spec: HardwareSpec, least: Floats, best: Best
+) -> Flow:
+    """Lay out the schedules that may be among the ``best``; of others Flow is the ``least`` cycles [n] that they take."""
+    fixed, columns = _packed(tiling, steps)
+    found = np.stack([least, least, least])
+    order = np.argsort(least, kind="stable")
+    order = order[least[order] <= best.limit]
+    limit, seen = best.limit, np.empty(0)
+    for begin in range(0, len(order), best.count):
+        rows = order[begin : begin + best.count]
+        rows = rows[least[rows] <= limit]
+        if not len(rows):
+            break
+        found[:, rows] = _laid_out(spec, fixed, tuple(column[..., rows] for column in columns))
+        seen = np.sort(np.concatenate([seen, np.maximum(found[0], least)[rows]]))[: best.count]
+        if len(seen) == best.count:
+            limit = min(limit, float(seen[-1]))
+    return Flow(*found)
+
+
+def _packed(tiling: Tiling, steps: list[Step]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return what all schedules of a nest have in common, and the columns of each."""
     held = _held(tiling.nest)
     fixed = (
         _ints([_UNITS[step.unit] for step in steps]),
@@ -53,10 +80,10 @@ def flow(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Flow:
         *_loops(tiling),
         *_dimensions(tiling, steps),
         tiling.depth,
-        as_floats(tiling.active_cores),
+        _shared(tiling),
         *_tile_costs(steps, tiling),
     )
-    return Flow(*_laid_out(spec, fixed, columns))
+    return fixed, columns
 
 
 Column = Ints | Floats | Traced
@@ -93,7 +120,7 @@ class Layout:
 
 KINDS = (
     *(np.int64, np.float64, np.int64, np.int64, np.int64, np.int64, np.int64),
-    *(np.int64, np.int64, np.int64, np.float64, np.float64, np.float64, np.float64),
+    *(np.int64, np.int64, np.int64, np.int64, np.float64, np.float64, np.float64, np.float64),
 )
 """Types of the columns of ``lay_out``, in its order."""
 
@@ -180,7 +207,8 @@ def _buffers(tiling: Tiling) -> tuple[Ints, Ints]:
 
 
 def _loops(tiling: Tiling) -> tuple[Ints, Ints, Ints]:
-    """Return dimension, full tiles and rests of the loop at each depth on the busiest core [L, n]."""
+    """Return dimension, full tiles and rests of the loop at each depth [L, n]; the outermost one that cores share
+    leaves its rest to them."""
     depth = sum(tiling.divided[: tiling.rank])
     dims, trips, rests = ([], [], [])
     for level in range(max(depth, 1)):
@@ -193,14 +221,20 @@ def _loops(tiling: Tiling) -> tuple[Ints, Ints, Ints]:
             full = np.where(here, tiling.full[d], full)
             rest = np.where(here, tiling.rest[d] > 0, rest)
         if level == 0 and depth:
-            # the rest goes to the last core as one of its tiles
-            shared = tiling.active_cores > 1
-            most = np.rint(tiling.outer_parts * tiling.share).astype(np.int64)
-            full, rest = np.where(shared, most, full), np.where(shared, 0, rest)
+            rest = np.where(tiling.active_cores > 1, 0, rest)
         dims.append(dim)
         trips.append(full)
         rests.append(rest)
     return _columns(dims, tiling), _columns(trips, tiling), _columns(rests, tiling)
+
+
+def _shared(tiling: Tiling) -> Ints:
+    """Return the cores that have work, the tiles of the outermost loop that they share, and 1 where one of them is a
+    rest [3, n]."""
+    rest = 0 * tiling.ones
+    for d in range(tiling.rank):
+        rest = np.where((tiling.position[d] == 0) & (tiling.rest[d] > 0), 1, rest)
+    return _columns([tiling.active_cores, tiling.outer_parts, rest], tiling)
 
 
 def _dimensions(tiling: Tiling, steps: list[Step]) -> tuple[Ints, Ints]:
@@ -213,16 +247,19 @@ def _dimensions(tiling: Tiling, steps: list[Step]) -> tuple[Ints, Ints]:
     return _columns(full, tiling), _columns(rest, tiling)
 
 
-def _tile_costs(steps: list[Step], tiling: Tiling) -> tuple[Floats, Floats, Floats]:
-    """Return busy cycles, channel cycles and instructions of one run by kind of tile [S, K, n]."""
+def _tile_costs(steps: list[Step], tiling: Tiling) -> tuple[Floats, ...]:
+    """Return busy cycles, channel cycles and instructions of one run, and the cycles behind its last read, by
+    kind of tile [S, K, n]."""
     tiles = [step.effort.tiles for step in steps]
     most = max(len(one.cycles) for one in tiles)
 
     def padded(kinds: Floats) -> Floats:
         return np.concatenate([kinds, np.zeros((most - len(kinds), tiling.n))])
 
+    none = np.zeros((0, tiling.n))
     return (
         np.stack([padded(one.cycles) for one in tiles]),
         np.stack([padded(one.channel) for one in tiles]),
         np.stack([padded(one.instructions) for one in tiles]),
+        np.stack([padded(none if one.behind is None else one.behind) for one in tiles]),
     )

@@ -47,6 +47,7 @@ def with_patches(
 def _chosen(chosen: Ints, patched: Effort, direct: Effort) -> Effort:
     assert patched.moved_bytes is not None and direct.moved_bytes is not None
     assert patched.runs is not None and direct.runs is not None
+    assert patched.channel_cycles is not None and direct.channel_cycles is not None
     tiles = TileCosts(
         direct.tiles.dims,
         np.where(chosen, patched.tiles.cycles, direct.tiles.cycles),
@@ -56,6 +57,7 @@ def _chosen(chosen: Ints, patched: Effort, direct: Effort) -> Effort:
     return Effort(
         np.where(chosen, patched.cycles, direct.cycles),
         tiles,
+        channel_cycles=np.where(chosen, patched.channel_cycles, direct.channel_cycles),
         moved_bytes=np.where(chosen, patched.moved_bytes, direct.moved_bytes),
         runs=np.where(chosen, patched.runs, direct.runs),
     )
@@ -138,6 +140,7 @@ def _effort(made: _Made, weight: Floats, spec: HardwareSpec, rested: tuple[int, 
     return Effort(
         over_kinds(weight * busy),
         TileCosts(rested, zeros + busy, zeros + cycles, zeros + instructions),
+        channel_cycles=over_kinds(weight * cycles),
         moved_bytes=over_kinds(weight * moved),
         runs=over_kinds(weight * runs),
     )

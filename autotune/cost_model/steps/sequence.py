@@ -140,13 +140,14 @@ def _moved(
     weight = tiles.count * repeats
     count = over_kinds(weight)
     moved, times = nonzero_transfers(pieces, nonzero)
+    trips = tiling.repeats(frozenset(), level) * pieces
 
     @cache
     def words() -> Floats:
         return _rectangle(tiling, footprint, tiles, chunk) / held.elements_per_word
 
     def effort() -> Effort:
-        part = transfer(rectangle, tiling, footprint, chunk, spec)
+        part = transfer(rectangle, tiling, footprint, chunk, trips, spec)
         # a scratchpad takes one line of all its banks per cycle
         turns = _turned(tiling, stage, tiles, spec) if unit is Unit.STORE else 1
         lines = np.ceil(words() * turns / spec.scratchpad.banks)
@@ -154,6 +155,7 @@ def _moved(
         return Effort(
             _total(weight, busy),
             _tile_costs(tiles, busy, part.cycles * moved, times),
+            channel_cycles=_total(weight, part.cycles) * moved,
             moved_bytes=_total(weight, part.moved_bytes) * moved,
             runs=_total(weight, part.runs) * moved,
         )
@@ -177,10 +179,11 @@ def _tile_costs(
     cycles: Floats | float,
     channel: Floats | float,
     instructions: Floats | Ints | float,
+    behind: Floats | None = None,
 ) -> TileCosts:
     """Costs of one run, spread over all kinds of tiles [c, n]."""
     zeros = np.zeros(tiles.count.shape)
-    return TileCosts(tiles.rested, zeros + cycles, zeros + channel, zeros + instructions)
+    return TileCosts(tiles.rested, zeros + cycles, zeros + channel, zeros + instructions, behind)
 
 
 def _total(weight: Floats, value: Floats | Ints | float) -> Floats:
@@ -309,7 +312,7 @@ def _costing(
     """What tiles of every kind cost, each ``weight`` [c, n] times."""
     effort = Effort(
         _total(weight, cost.cycles),
-        _tile_costs(tiles, cost.cycles, 0.0, cost.instructions),
+        _tile_costs(tiles, cost.cycles, 0.0, cost.instructions, cost.behind),
         multiply_adds=_total(weight, cost.multiply_adds),
         lane_elements=_total(weight, cost.lane_elements),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,13 +24,14 @@ from autotune.targets.spec import HardwareSpec, MatrixSpec
 @dataclass(frozen=True, slots=True)
 class StageCost:
     """Cost of one run of a stage: busy cycles, instructions, multiply-adds, vector elements times their
-    cycles per pass, scratchpad words read and written."""
+    cycles per pass, scratchpad words read and written, and the cycles ``behind`` the last read of an image."""
 
     cycles: Floats | float
     instructions: Extent
     multiply_adds: Floats | float
     lane_elements: Floats | float
     touched: Floats | float
+    behind: Floats | None = None
 
 
 def matrix_cycles(
@@ -56,7 +57,12 @@ def stage_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -
     """One run of a stage on a tile of the tiles's extents (and reduction piece)."""
     if stage.contraction is not None:
         return _contraction(tiling, stage, tiles, spec)
-    return _vector_cost(vector_work(tiling, stage, tiles, spec), tiles, spec)
+    counted = vector_work(tiling, stage, tiles, spec)
+    cost = _vector_cost(counted, tiles, spec)
+    if stage.op.family is not Family.CONV or len(stage.op.inputs) < 3:
+        return cost
+    bias = _vector_cost(counted[-1:], tiles, spec).cycles
+    return replace(cost, behind=np.zeros(tiles.count.shape) + bias)
 
 
 def mask_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> StageCost:

@@ -17,27 +17,31 @@ class TileCosts:
     """Cost of one run on each kind of tile: a kind says of every one of ``dims`` whether the tile is its
     rest, the first dimension changing slowest.
 
-    Arrays [c, n]: busy ``cycles`` of the unit, ``channel`` cycles of DRAM among them, ``instructions``.
+    Arrays [c, n]: busy ``cycles`` of the unit, ``channel`` cycles of DRAM among them, ``instructions``;
+    ``behind`` are the cycles after the operands were read for the last time.
     """
 
     dims: tuple[int, ...]
     cycles: Floats
     channel: Floats
     instructions: Floats
+    behind: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
     """Cost of all runs of a step together; arrays [n].
 
-    ``cycles`` is the unit's busy time, ``moved_bytes`` the DRAM transfers in whole bursts, ``runs``
-    their contiguous pieces, ``tiles`` the cost of a single run.
+    ``cycles`` is the unit's busy time, ``channel_cycles`` what of it occupies the DRAM channel,
+    ``moved_bytes`` the DRAM transfers in whole bursts, ``runs`` their contiguous pieces, ``tiles`` the
+    cost of a single run.
     """
 
     cycles: Floats
     tiles: TileCosts
     multiply_adds: Floats | None = None
     lane_elements: Floats | None = None
+    channel_cycles: Floats | None = None
     moved_bytes: Floats | None = None
     runs: Floats | None = None
 

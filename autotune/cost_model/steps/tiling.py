@@ -8,7 +8,7 @@ are taken in full pieces and at most one smaller rest.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 
 import numpy as np
@@ -161,6 +161,23 @@ class Tiling:
                 (-1, self.n)
             )  # what came before changes slower
         return Tiles(sizes, rest, count)
+
+    @cached_property
+    def transfers(self) -> Floats:
+        """Transfers of all tensors together [n], tile by tile."""
+        nest, whole = self.nest, np.zeros(self.n)
+        for buffer in (nest.buffers[i] for i in nest.loads):
+            trips = self.repeats(frozenset(), self.level(buffer.dims))
+            if buffer.chunk is not None:
+                k = self.k_dim(buffer.chunk[0])
+                around = self.repeats(frozenset(), self.depth) * self.parts[k]
+                trips = np.where(self.parts[k] > 1, around, trips)
+            whole = whole + trips
+        for stage in nest.stages:
+            if stage.output in nest.stores:
+                dims = frozenset(axis.dim for axis in stage.footprint if axis.dim is not None)
+                whole = whole + self.repeats(frozenset(), self.level(dims))
+        return whole
 
     def tensor_rows(self, row_bytes: int) -> int:
         """DRAM rows of all tensors that the nest moves, each from the begin of a row on."""

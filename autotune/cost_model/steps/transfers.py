@@ -5,11 +5,14 @@ Mirrors ``kernels/emulator/dram.h``, in expectation over where tiles begin withi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.steps.bursts import TileLine
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.isa.formats import ELEMENT_BYTES
 from autotune.operators.axis_map import AxisMap, Footprint
@@ -29,14 +32,15 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One dimension of a rectangle: elements inside the tensor, bytes from one to the next, and
-    the greatest common divisor of the places (bytes) at which tiles begin along it."""
+    """One dimension of a rectangle: elements inside the tensor, bytes from one to the next, the
+    greatest common divisor of the places (bytes) at which tiles begin along it; ``line`` makes its tiles."""
 
     inside: Floats | Ints | float
     extent: int
     pitch_bytes: int
     grain_bytes: Ints | int
     hop: int
+    line: Callable[[], TileLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +82,24 @@ def transfer(
     tiling: Tiling,
     footprint: Footprint,
     chunk: tuple[int, int] | None,
+    trips: Ints,
     spec: HardwareSpec,
 ) -> Transfer:
     """One rectangle between DRAM and the scratchpad; ``footprint`` and ``chunk`` are what it was made
-    of."""
+    of, ``trips`` how often it is moved."""
     axes, elements, size = rectangle.axes, rectangle.elements, rectangle.element_bytes
     run_bytes = np.full(elements.shape, float(size))
     whole = np.ones(elements.shape, dtype=bool)
-    grain = np.zeros(elements.shape, dtype=np.int64)
     for axis in reversed(axes):
         whole = whole & (axis.hop == 1)
         run_bytes = np.where(whole, run_bytes * axis.inside, run_bytes)
-        between = np.where(~whole & (axis.inside > 1), axis.pitch_bytes, 0)
         whole = whole & (axis.inside == axis.extent)
-        grain = _common(grain, between, axis.grain_bytes, spec.dram.burst_bytes)
     runs = elements * size / np.maximum(run_bytes, 1.0)
-    moved = _bursts(run_bytes, grain, spec.dram.burst_bytes) * spec.dram.burst_bytes * runs
+    moved = _bursts(axes, run_bytes, spec.dram.burst_bytes) * spec.dram.burst_bytes * runs
     rows = _rows(axes, run_bytes, size, spec.dram.row_bytes)
-    misses = _miss_rounds(tiling, footprint, chunk, axes, rows, spec) * spec.dram.row_miss_cycles
+    misses = (
+        _miss_rounds(tiling, footprint, chunk, axes, rows, trips, spec) * spec.dram.row_miss_cycles
+    )
     cycles = moved / spec.dram.bytes_per_cycle + np.where(elements > 0, misses, 0.0)
     return Transfer(moved, runs, cycles)
 
@@ -116,13 +120,35 @@ def _axes(
         pitch = dense * abs(hop)
         if chunk is not None and position == chunk[0]:
             piece = tiling.size[chunk[1]]
-            axes.append(_Axis(tiles.sizes[chunk[1]], extent, pitch, piece * pitch, hop))
+            line = partial(_line, tiling, AxisMap(chunk[1], 1, 0, 1), extent, tiles)
+            axes.append(_Axis(tiles.sizes[chunk[1]], extent, pitch, piece * pitch, hop, line))
         else:
             inside = tiling.inside(axis, extent, tiles)
             grain = _grain(tiling, axis) * pitch
-            axes.append(_Axis(inside, extent, pitch, grain, hop))
+            line = partial(_line, tiling, axis, extent, tiles)
+            axes.append(_Axis(inside, extent, pitch, grain, hop, line))
         dense *= extent
     return axes[::-1]
+
+
+def _line(tiling: Tiling, axis: AxisMap, extent: int, tiles: Tiles) -> TileLine:
+    """Return the tiles along a dimension of ``extent`` elements."""
+    kinds, dim = np.zeros(len(tiles.count), dtype=bool), axis.dim
+    if dim is None:
+        one, window = tiling.ones, axis.window * tiling.ones
+        return TileLine(extent, axis.offset, 0 * one, one, window, window, kinds)
+    if dim in tiles.rest:
+        kinds = tiles.rest[dim][:, 0]
+    size, rest = tiling.size[dim], np.maximum(tiling.rest[dim], 1)
+    return TileLine(
+        extent,
+        axis.offset,
+        axis.start(size),
+        tiling.full[dim],
+        axis.extent(size),
+        axis.extent(rest),
+        kinds,
+    )
 
 
 def _grain(tiling: Tiling, axis: AxisMap) -> Ints | int:
@@ -137,28 +163,30 @@ def _grain(tiling: Tiling, axis: AxisMap) -> Ints | int:
     return np.where(tiling.parts[dim] > 1, grain, max(offset, 0))
 
 
-def _common(grain: Ints, between: Ints, begins: Ints | int, burst_bytes: int) -> Ints:
-    """Return what has the same greatest common divisor with a burst as all three together.
+def _bursts(axes: list[_Axis], run_bytes: Floats, burst_bytes: int) -> Floats:
+    """Mean bursts of a run. What lies outside of it shifts its begin by multiples of a power of two, ``grain``;
+    the tiles along the dimension that it ends in begin where they do."""
+    grain = np.full(run_bytes.shape, burst_bytes, dtype=np.int64)
+    found = np.zeros(run_bytes.shape)
+    left = run_bytes > 0
+    for axis in axes:
+        ends = left & (run_bytes > axis.pitch_bytes) & (axis.hop == 1)
+        left = left & ~ends
+        apart = ends & ((axis.grain_bytes & (grain - 1)) != 0)
+        found = np.where(ends, _at_grain(run_bytes, grain, burst_bytes), found)
+        if apart.any():
+            found = np.where(
+                apart, axis.line().bursts(axis.pitch_bytes, grain, apart, burst_bytes), found
+            )
+        grain = grain | np.where(axis.inside > 1, axis.pitch_bytes, 0) | axis.grain_bytes
+        grain = grain & -grain
+    return np.where(left, _at_grain(run_bytes, grain, burst_bytes), found)
 
-    A burst is a power of two nearly always: then the lowest bit that any of them has is the divisor,
-    and NumPy's gcd, at 20 ns an element, is not needed.
-    """
-    power = burst_bytes & (burst_bytes - 1) == 0
-    common: Ints = grain | between | begins if power else np.gcd(np.gcd(grain, between), begins)
-    return common
 
-
-def _bursts(run_bytes: Floats, grain: Ints, burst_bytes: int) -> Floats:
-    """Mean bursts of a run that begins at any multiple of ``grain`` bytes (see ``_common``):
-    ⌈(phase + run) / burst⌉ over the phases."""
-    if burst_bytes & (burst_bytes - 1) == 0:
-        held = grain | burst_bytes
-        step = held & -held
-    else:
-        step = np.gcd(grain, burst_bytes)
-    reached = np.ceil(run_bytes / step) * step
-    bursts: Floats = (reached + burst_bytes - step) / burst_bytes
-    return np.where(run_bytes > 0, bursts, 0.0)
+def _at_grain(run_bytes: Floats, grain: Ints, burst_bytes: int) -> Floats:
+    """Mean bursts of runs that begin at any multiple of ``grain``: ⌈(phase + run) / burst⌉ over the phases."""
+    bursts: Floats = (np.ceil(run_bytes / grain) * grain + burst_bytes - grain) / burst_bytes
+    return bursts
 
 
 def _rows(axes: list[_Axis], run_bytes: Floats, element_bytes: int, row_bytes: int) -> Floats:
@@ -180,11 +208,12 @@ def _miss_rounds(
     chunk: tuple[int, int] | None,
     axes: list[_Axis],
     rows: Floats,
+    trips: Ints,
     spec: HardwareSpec,
 ) -> Floats:
     """How often a transfer waits for rows to open: once per ``banks`` rows, and of few rows only
     if one of them is not open still: one that the tile before it had not reached, or that a
-    transfer of another tensor has closed since."""
+    transfer of another tensor has closed since, of which there are as many as loops around say."""
     advance = np.full(tiling.n, np.inf)
     depth = -tiling.ones
     for position, axis in enumerate(footprint):
@@ -198,10 +227,10 @@ def _miss_rounds(
             advance = np.where(deeper, step, advance)
             depth = np.where(deeper, tiling.position[axis.dim], depth)
     dram = spec.dram
-    others = len(tiling.nest.loads) + len(tiling.nest.stores) - 1
+    others = tiling.transfers / trips - 1.0
     closed = 1.0 - (1.0 - 1.0 / dram.banks) ** (others * np.minimum(rows, dram.banks))
     if tiling.tensor_rows(dram.row_bytes) <= dram.banks:
-        closed = np.zeros_like(closed)  # consecutive rows lie in different banks
+        closed = np.zeros(rows.shape)  # consecutive rows lie in different banks
     fresh = np.minimum(1.0, advance / dram.row_bytes)
     few = np.where(np.isinf(advance), 1.0, 1.0 - (1.0 - fresh) * (1.0 - closed))
     rounds: Floats = np.where(rows > dram.banks, np.ceil(rows / dram.banks), few)

@@ -14,7 +14,7 @@ from autotune.cost_model.steps.counting_writer import (
     VectorWork,
 )
 from autotune.cost_model.steps.extents import Extent, Extents, dense_strides
-from autotune.cost_model.steps.operand_strides import pitches, transposed_pitches
+from autotune.cost_model.steps.operand_strides import pitches, strided_pitches
 from autotune.cost_model.steps.tiling import Tiles, Tiling
 from autotune.fusion.nest import Stage
 from autotune.isa.functions import CostClass
@@ -72,7 +72,7 @@ def _emit(
     if stage.links:
         operands = {x: Extents(result.sizes) for x in op.inputs}
         operands |= {side.tensor: Extents(result.sizes) for side in stage.sides}
-        operands |= _transposed(tiling, stage, tiles, result)
+        operands |= _strided(tiling, stage, tiles, result)
         links = [
             (link.op, None if link.side is None else (link.side.tensor, operands[link.side.tensor]))
             for link in stage.links
@@ -97,8 +97,8 @@ def _operands(tiling: Tiling, stage: Stage, tiles: Tiles, result: Extents) -> li
     op = stage.op
     match op.family:
         case Family.UNARY | Family.BINARY:
-            turned = _transposed(tiling, stage, tiles, result)
-            return [turned.get(x, result) for x in op.inputs]
+            strided = _strided(tiling, stage, tiles, result)
+            return [strided.get(x, result) for x in op.inputs]
         case Family.SOFTMAX | Family.LAYER_NORM:
             return [result] * len(op.inputs)
         case Family.RESHAPE | Family.SLICE | Family.PAD | Family.EXPAND:
@@ -118,11 +118,11 @@ def _operands(tiling: Tiling, stage: Stage, tiles: Tiles, result: Extents) -> li
             return [_input(tiling, stage, tiles, index) for index in range(len(op.inputs))]
 
 
-def _transposed(tiling: Tiling, stage: Stage, tiles: Tiles, result: Extents) -> dict[str, Extents]:
-    """Return the operands of an element-wise stage that are transposed views, with strides."""
+def _strided(tiling: Tiling, stage: Stage, tiles: Tiles, result: Extents) -> dict[str, Extents]:
+    """Return the operands of an element-wise stage that do not lie as dense as its result, with strides."""
     found = {}
     for index, x in enumerate(stage.op.inputs):
-        strides = transposed_pitches(tiling, stage, tiles, index)
+        strides = strided_pitches(tiling, stage, tiles, index)
         if strides is not None:
             found[x] = Extents(result.sizes, strides)
     return found

@@ -109,6 +109,6 @@ def explained(model: CostModel, group: Group, price: Price) -> Explanation:
     assert price.schedule is not None, "a view has no cost to explain"
     cost = Cost(
         price.schedule, price.predicted_cycles, price.low_cycles, price.high_cycles,
-        price.predicted_energy_fj, price.predicted_dram_bytes,
+        price.predicted_energy_fj, price.predicted_dram_bytes, model.total(group, price.schedule).novelty,
     )  # fmt: skip
     return explain_cost(model, PreparedGroup(model, group), cost, None)
