@@ -171,12 +171,19 @@ class NetworkSearch:
 
         try:
             result = least_product(run)
-        except SearchInterrupted as stop:
+        except (
+            KeyboardInterrupt
+        ) as stop:  # within a search, or while the next one opens the network
             points = map(FrontPoint.of, results)
             best = min(points, key=lambda one: one.energy_delay, default=None)
-            result = stop.result if best is None else best.result
-            self._save(result)
-            raise SearchInterrupted(result) from None
+            if best is not None:
+                kept: SearchResult = best.result
+            elif isinstance(stop, SearchInterrupted):
+                kept = stop.result
+            else:
+                raise
+            self._save(kept)
+            raise SearchInterrupted(kept) from None
         self._save(result)
         return result
 

@@ -164,7 +164,8 @@ class Oracle:
         try:
             api.search(file, target, trials=trials, measure=0, dims=dims, out=out, store=self.store)
         except AutotuneError as error:
-            told = str(error).replace(str(file), "the network").replace("--dim ", "dim=")
+            told = str(error).replace(str(out), "the plan").replace(str(file), "the network")
+            told = told.replace("--dim ", "dim=")
             raise InputError(told) from None
         return out.read_text("utf-8")
 

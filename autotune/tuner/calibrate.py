@@ -14,6 +14,7 @@ from autotune.cost_model.shipped import fit_model
 from autotune.cost_model.verifier import Verifier
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.display import Card, Displayed
+from autotune.errors import StoreError
 from autotune.fusion.group import Group
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
@@ -21,7 +22,7 @@ from autotune.measure.cluster.cluster import Cluster
 from autotune.measure.runner import Runner, Workers
 from autotune.schedule.candidate import Candidate
 from autotune.store.records import Outcome, Record
-from autotune.store.store import Store
+from autotune.store.store import Store, StoredModel
 from autotune.targets.protocol import ExclusiveTarget, Target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.budget import check_budget
@@ -171,8 +172,7 @@ def _gated(
     store: Store, spec: HardwareSpec, records: Sequence[Record], model: CostModel, seed: int
 ) -> _Gated:
     """Save a trained model; the one before stays the newest if it errs less on what is new to both."""
-    before = store.load_model(spec.profile_id, FEATURE_VERSION)
-    old = None if before is None else CostModel.from_bytes(before.blob, spec)
+    before, old = _before(store, spec)
     verdict = None
     if before is not None and old is not None:
         older = old
@@ -188,6 +188,18 @@ def _gated(
     )
     kept = model if is_new or old is None else old
     return _Gated(kept, note(verdict, blob, before))
+
+
+def _before(store: Store, spec: HardwareSpec) -> tuple[StoredModel | None, CostModel | None]:
+    """Return the newest model; None for one that cannot be read any more, which is replaced."""
+    try:
+        before = store.load_model(spec.profile_id, FEATURE_VERSION)
+        old = None if before is None else CostModel.from_bytes(before.blob, spec)
+        if old is not None:
+            _ = old.verifier  # read when it is asked for
+    except StoreError:
+        return None, None
+    return before, old
 
 
 class _Measuring:

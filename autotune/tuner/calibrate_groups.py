@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from autotune.cost_model.additive.model import MIN_GROUPS, AdditiveModel
 from autotune.cost_model.replay_set import judge_refit
 from autotune.datasets import random_graphs
 from autotune.display import Card, Displayed
-from autotune.errors import ProgramError, TargetError
+from autotune.errors import ProgramError, StoreError, TargetError
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.lowering.exported import export_candidate
@@ -167,8 +168,11 @@ def _trained(
         group, configuration = Group.from_json(record.group_json), from_text(record.schedule_json)
         return model.predict(group, configuration).seconds * target.clock_hz
 
-    model, before, verdict = fit(records), store.load_model(profile, VERSION), None
-    old = None if before is None else AdditiveModel.from_bytes(before.blob, profile, target.name)
+    model, before, old, verdict = fit(records), None, None, None
+    with contextlib.suppress(StoreError):  # what cannot be read any more is replaced
+        found = store.load_model(profile, VERSION)
+        old = None if found is None else AdditiveModel.from_bytes(found.blob, profile, target.name)
+        before = found
     if before is not None and old is not None:
         verdict = judge_refit(
             records,

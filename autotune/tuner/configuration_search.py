@@ -85,7 +85,7 @@ def search_configurations(
         )
     heard = silent if progress is None else progress
     group = Group.from_graph(graph, [op.name for op in graph.ops])
-    ranked = model.ranked(group)
+    ranked = model.ranked(group, target.tunables)
     chosen = ranked[:measure]
     candidates = [
         Candidate(group, Configuration((), tuple(configuration.items())), graph.name)

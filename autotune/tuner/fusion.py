@@ -137,6 +137,7 @@ class _Search:
             _measure_heuristic(self.evaluator, choices)
             if carried is not None:
                 limit = self.options.measure - len(self.evaluator.records)
+                limit -= self._reserved(state, baselines)
                 opened.append(state.prover.prove(state.plans).partition)
                 plans = (*opened, *carried.plans[:1], heuristic)
                 began_from.append(carried.measure(problem, self.evaluator, plans, limit))
@@ -195,16 +196,20 @@ class _Search:
         if not covered:  # what the heuristic plan met may meet the others, too
             return self._result(min((*state.plans, *tried), key=self.problem.legal_cost))
         best = min(covered, key=measured.legal_cost)
-        is_still_best = has_failed or self._is_no_dearer(measured, best, state.heuristic, stop)
-        return self._result(best) if is_still_best else heuristic
+        if has_failed:
+            return self._result(best)
+        is_best = self._is_no_dearer(measured, best, state.heuristic, stop)
+        if is_best is None:
+            return heuristic
+        return self._result(best if is_best else state.heuristic)
 
     def _is_no_dearer(
         self, measured: FusionProblem, plan: Partition, other: Partition, stop: BaseException
-    ) -> bool:
+    ) -> bool | None:
         """Return True if a plan costs no more than the other one, with every group measured itself.
 
         Groups of one equivalence class begin in other rows and banks, which may be all that plans differ in.
-        Another Ctrl-C leaves that open, and the answer is False. A target that hangs is not asked again.
+        Another Ctrl-C leaves that open: None. A target that hangs is not asked again.
         """
         if plan == other:
             return True
@@ -213,7 +218,7 @@ class _Search:
                 for one in (plan, other):
                     self.evaluator.measure_exact(measured.group(names) for names in one.groups)
             except (KeyboardInterrupt, TargetError):
-                return False
+                return None
         return measured.legal_cost(plan) <= measured.legal_cost(other)
 
     def _unmeasured(self) -> ScheduleError:
@@ -247,7 +252,9 @@ class _Search:
         )
 
     def _carried(self, compared: Sequence[Partition]) -> Carried | None:
-        if not self.is_new:
+        if (
+            not self.is_new or not self.costs.model.is_shared
+        ):  # a model of one machine prices no other
             return None
         return Carried.find(self.problem, self.evaluator, self.options, self.storage, compared)
 

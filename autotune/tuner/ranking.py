@@ -223,6 +223,8 @@ def _least(cost: Floats) -> npt.NDArray[np.int64]:
 def _distinct(
     first: tuple[Schedule, ...], second: tuple[Schedule, ...]
 ) -> tuple[tuple[Schedule, ...], npt.NDArray[np.int64]]:
-    """Return the schedules of both, each once, and the position of each among them all."""
-    places = {schedule: i for i, schedule in enumerate((*first, *second))}
+    """Return the schedules of both, each once, and the position of each among them all; the first one's counts."""
+    places: dict[Schedule, int] = {}
+    for i, schedule in enumerate((*first, *second)):
+        places.setdefault(schedule, i)
     return tuple(places), np.array(list(places.values()), dtype=np.int64)

@@ -109,8 +109,9 @@ class GroupCosts:
         return self._ranking.model
 
     def retrain(self, model: CostModel) -> None:
-        """Replace the model; forget its predictions."""
+        """Replace the model; forget its predictions, and what a neighbour's measurements corrected in them."""
         self._ranking = replace(self._ranking, model=model)
+        self._transfer = None
         self._ranked.clear()
         self._scored.clear()
         self._cautions.clear()

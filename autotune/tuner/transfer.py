@@ -6,11 +6,13 @@ corrected by what it took there over what the model says of it there. Schedules 
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from autotune.cost_model.model import CostModel
+from autotune.errors import ScheduleError
 from autotune.fusion.equivalence import EquivalenceClasses
 from autotune.fusion.group import Group
 from autotune.schedule.fit import has_ranks_of
@@ -96,7 +98,10 @@ class Transfer:
         if nests is None:
             return []
         records = _cheapest(self.observations.of_group(alike).values(), objective)
-        pairs = [(Schedule.from_json(one.schedule_json), one) for one in records]
+        pairs = []
+        for one in records:
+            with contextlib.suppress(ScheduleError):  # an older version wrote it otherwise
+                pairs.append((Schedule.from_json(one.schedule_json), one))
         pairs = [(schedule, one) for schedule, one in pairs if has_ranks_of(nests, schedule)]
         if not pairs:
             return []

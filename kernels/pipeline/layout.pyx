@@ -121,7 +121,7 @@ cdef void loop(const Machine *m, const Nest *nest, State *s, int64_t level, int6
     cdef int64_t trips = nest.trips[level], dim = nest.loop_dim[level]
     cdef bint is_shared = level == 0 and s.cores > 1
     if is_shared:  # all cores have so many full tiles
-        trips = (nest.tiles - nest.tiles_rest) // s.cores
+        trips = (nest.tiles - nest.tiles_rest) // s.sharing
     if trips > 1:
         cross(nest, s, level, False)
     choose(nest, s, dim, 0)
@@ -129,7 +129,7 @@ cdef void loop(const Machine *m, const Nest *nest, State *s, int64_t level, int6
     if trips > 1:
         cross(nest, s, level, True)
     if is_shared:
-        share(m, nest, s, nest.tiles - trips * s.cores, most)
+        share(m, nest, s, nest.tiles - trips * s.sharing, most)
     if nest.rest[level]:
         settle(nest, s, level)
         choose(nest, s, dim, 1)
@@ -143,6 +143,7 @@ cdef void share(const Machine *m, const Nest *nest, State *s, int64_t left, int6
     cdef Core *last = &s.core[s.cores - 1]
     if left <= 0:
         return
+    left = (left * s.cores + s.sharing - 1) // s.sharing  # of the cores that are laid out
     s.first = <int> max(0, s.cores - left)
     choose_on(nest, last, nest.loop_dim[0], <int> nest.tiles_rest)
     body(m, nest, s, 0, most)
@@ -357,7 +358,7 @@ def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int6
     with nogil:
         for row in range(n):
             nest.depth, nest.tiles, nest.tiles_rest = <int> depth[row], cores[1, row], cores[2, row]
-            s.cores = <int> min(cores[0, row], CORES)
+            s.sharing, s.cores = cores[0, row], <int> min(cores[0, row], CORES)
             s.demand = <double> cores[0, row] / s.cores
             for i in range(nest.steps):
                 nest.level[i], nest.pieces[i] = level[i, row], pieces[i, row]

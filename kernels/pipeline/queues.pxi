@@ -57,6 +57,7 @@ cdef struct Mark:
 
 cdef struct State:
     Core core[CORES]
+    int64_t sharing  # cores that share the outermost loop; the first ``cores`` of them are laid out
     int cores, first
     double channel_free, demand
     int way

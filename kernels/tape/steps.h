@@ -94,7 +94,7 @@ ALWAYS_INLINE int64_t touched(const TapeWord *r, const int32_t *slot, int64_t n,
 APART int64_t conflict(const TapeWord *r, const int32_t *slot, int rank, int64_t n, int64_t row) {
     int64_t lanes = r[slot[2 * rank] * n + row].i, banks = r[slot[2 * rank + 1] * n + row].i;
     int64_t take[MOST_AXES], index[MOST_AXES] = {0}, stride[MOST_AXES], left = lanes, worst = 0, served;
-    int16_t words[MOST_BANKS] = {0};
+    int32_t words[MOST_BANKS] = {0};
     for (int d = rank - 1; d >= 0; d--) {
         int64_t size = r[slot[d] * n + row].i;
         stride[d] = r[slot[rank + d] * n + row].i;

@@ -17,7 +17,7 @@ cdef Traced lifted(Recorder recorder, x):
             raise Untraceable("arrays of two recordings")
         return x
     if type(x) is int or type(x) is float:
-        key = (type(x), x)
+        key = x.hex() if type(x) is float else x  # 0.0 is not -0.0
         if key not in recorder.scalars:
             recorder.scalars[key] = lifted(recorder, np.array(x))
         return recorder.scalars[key]
@@ -216,6 +216,8 @@ cdef class Traced:
         cdef Traced a, b
         if method != "__call__":
             raise Untraceable(f"{ufunc.__name__}.{method}")
+        if kwargs:
+            raise Untraceable(f"{ufunc.__name__} with {', '.join(kwargs)}")
         operands = [lifted(self.recorder, x) for x in inputs]
         a = operands[0]
         if ufunc in ALONE:

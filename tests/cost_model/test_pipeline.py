@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,25 @@ def test_the_estimate_is_near_the_emulator_on_drawn_schedules(cores: int, limit:
             errors.append(abs(estimate[row] / machine.time(program).cycles - 1))
     assert len(errors) > 80
     assert np.mean(errors) < limit
+
+
+@pytest.mark.parametrize("cores", [12, 16])
+def test_the_estimate_is_near_the_emulator_on_more_cores_than_are_laid_out(cores: int) -> None:
+    many, errors = replace(SPEC, cores=cores), []
+    machine = EmulatorTarget(many)
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        group, nests, _ = drawn(rng)
+        if len(nests) > 1:
+            continue
+        table = enumerate_nest(nests[0], many.scratchpad_elements, many.cores, 24, rng)
+        table = table.take(table.cores == cores)
+        estimate = ScratchpadAnalysis(nests[0], table, many).estimate
+        for row in range(len(table)):
+            program = lower(group, Schedule((table.row(row),)), many)
+            errors.append(abs(estimate[row] / machine.time(program).cycles - 1))
+    assert len(errors) > 80
+    assert np.mean(errors) < 0.045
 
 
 @pytest.mark.parametrize("seed", range(12))

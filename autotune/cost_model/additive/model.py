@@ -129,10 +129,13 @@ class AdditiveModel:
         """Return the configuration in which a group is predicted to be fastest; empty without parameters."""
         return self.ranked(group)[0][0] if self.tunables else {}
 
-    def ranked(self, group: Group) -> list[tuple[dict[str, Value], float]]:
-        """Return configurations of a group with their seconds, the fastest first."""
+    def ranked(
+        self, group: Group, space: Tunables | None = None
+    ) -> list[tuple[dict[str, Value], float]]:
+        """Return configurations of a group with their seconds, the fastest first; ``space`` may have other values of the
+        parameters than what was calibrated (None: those)."""
         x, work = operator_features(group)
-        weighed = list(configurations(self.tunables))
+        weighed = list(configurations(self.tunables if space is None else space))
         rows = np.concatenate([configured(x, self.tunables, one) for one in weighed])
         each = self._fitted.operator_seconds(rows, np.tile(work, (len(weighed), 1)))
         seconds = self._fitted.run_seconds + each.reshape(len(weighed), -1).sum(axis=1)

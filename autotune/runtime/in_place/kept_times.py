@@ -19,6 +19,8 @@ from autotune.tuner.records import to_record, toolchain
 
 SOURCE = "search"
 """Source of these records in the store."""
+ERROR = "error_ppm"
+"""Counter of their standard error in millionths, which times of groups alone have not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Observed:
     def record(self, target: Target, network: str) -> Record:
         """Return it as the store keeps it."""
         cycles = max(1, round(self.seconds * target.spec.clock_hz))
-        counters = {"error_ppm": round(1e6 * self.error)}
+        counters = {ERROR: round(1e6 * self.error)}
         candidate = Candidate(self.group, self.schedule, network)
         return to_record(Measured(candidate, Execution(cycles, 0, 0, counters)), target, SOURCE)
 
@@ -67,10 +69,13 @@ class KeptTimes:
 
     @classmethod
     def read(cls, store: Store, target: Target, network: str) -> KeptTimes:
-        """Return what earlier searches of the network kept, by the same programs."""
+        """Return what earlier searches of the network kept, by the same programs.
+
+        Times of groups alone, on hot caches, are left out: they have no error, and compare with none of whole runs.
+        """
         wanted = network, toolchain(is_native=True)
         records = store.records(target.spec.profile_id, SOURCE)
-        return cls(r for r in records if (r.network, r.toolchain) == wanted)
+        return cls(r for r in records if (r.network, r.toolchain) == wanted and ERROR in r.counters)
 
     def faster(self, group: Group, current: Schedule) -> Sequence[Schedule]:
         """Return schedules that took less time than the one in use, the fastest first; none if that has no time."""

@@ -7,6 +7,7 @@ then took 28 to 43 % longer, its third run in a row 5 %. So its first runs count
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +49,7 @@ class BurstShape:
 
 
 class Bursts:
-    """Plans the bursts of a trial by the numbers of requests. ``take`` is for requests, of any threads, and takes no lock.
+    """Plans the bursts of a trial by the numbers of requests. ``take`` is for requests, of any threads, and waits for no lock.
 
     At most one request in ``GAP`` + 1 belongs to a burst; none while the ``budget`` is spent. Requests outside of the
     ``window`` need not ask.
@@ -57,6 +58,9 @@ class Bursts:
     def __init__(self, shape: BurstShape, rng: np.random.Generator, budget: TrialBudget) -> None:
         self.shape, self._rng, self._budget = shape, rng, budget
         self._begin: int | None = None
+        self._paid = -1
+        """Number of the last burst that the budget paid for: decided by its first request, whichever that is."""
+        self._planning = threading.Lock()
         self.number = 0
         """Number of the burst that is under way, or comes next."""
         self.is_open = True
@@ -78,14 +82,23 @@ class Bursts:
         at = request - self._begin
         if at < 0:
             return None
-        if at == 0 and not self._budget.is_open:  # it is not paid yet
-            self._begin = request + self._gap()
-            return None
         if at < self.shape.runs:
+            return self.number if self._paid == self.number else self._opened(request)
+        if at > 2 * self.shape.runs and self._planning.acquire(blocking=False):
+            try:
+                if request - self._begin > 2 * self.shape.runs:  # no other thread was faster
+                    self._begin = request + self._gap() - self.shape.runs
+                    self.number += 1
+            finally:
+                self._planning.release()
+        return None
+
+    def _opened(self, request: int) -> int | None:
+        """Return the number of the burst that begins with this request, or put it off until it is paid."""
+        if self._budget.is_open:
+            self._paid = self.number
             return self.number
-        if at > 2 * self.shape.runs:  # of threads that get here together one counts
-            self.number += 1
-            self._begin = request + self._gap() - self.shape.runs
+        self._begin = request + self._gap()
         return None
 
     def _gap(self) -> int:

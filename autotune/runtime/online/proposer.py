@@ -198,7 +198,9 @@ def _dealt(
         taken: set[Grouping] = set()
         version = []
         for row in rows:
-            if not row or not taken.isdisjoint(row[0].removed) or bytes_of(row[0]) > left:
+            if not row or not taken.isdisjoint(row[0].removed):
+                continue
+            if bytes_of(row[0]) > left and left < MOST_BYTES:  # the largest edit of all goes alone
                 continue
             left -= bytes_of(row[0])
             taken |= set(row[0].removed)

@@ -22,7 +22,7 @@ from autotune.runtime.online.proposer_worker import (
     Opening,
     send_array,
 )
-from autotune.runtime.online.thread_priority import run_at_times
+from autotune.runtime.online.thread_priority import set_idle
 from autotune.targets.spec import HardwareSpec
 
 _MODULE = "autotune.runtime.online.proposer_worker"
@@ -67,7 +67,7 @@ class ProposerProcess:
         self._worker: _Worker | None = None
         self._changing = threading.Lock()
         self._is_wanted = True
-        self._is_late = False
+        self._is_late = self._is_hurried = False
 
     def propose(self, occasion: Occasion) -> tuple[Version, ...]:
         """Have versions proposed; waits for it. Raises ``AutotuneError`` if the worker has died, hangs, or met a
@@ -110,11 +110,16 @@ class ProposerProcess:
         finally:
             for timer in timers:
                 timer.cancel()
+            worker = self._worker
+            if self._is_hurried and worker is not None:
+                set_idle(worker.process.pid, True)
+            self._is_hurried = False
 
     def _hurry(self) -> None:
         worker = self._worker
         if worker is not None:
-            run_at_times(worker.process.pid)
+            set_idle(worker.process.pid, False)
+            self._is_hurried = True
 
     def _kill(self) -> None:
         worker = self._worker

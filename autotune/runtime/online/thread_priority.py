@@ -6,7 +6,9 @@ import contextlib
 import os
 import sys
 import threading
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 LOWEST = 19
 """Niceness of a process of its own, which holds no lock that runs need."""
@@ -48,19 +50,24 @@ def run_when_idle() -> None:
     """Let this process, whose threads hold no lock that runs need, run only where a core has nothing else to do.
 
     A process of niceness 19 is not preempted at once when a request wakes a thread: beside one, runs of 1.9 ms on both of two
-    cores took 55 % longer by the median; beside one that runs when idle, 4 %.
+    cores took 55 % longer by the median; beside one that runs when idle, 4 %. Where that could not be taken back, it stays at
+    niceness 19: no core may ever be idle.
     """
     yield_to_runs()
-    if sys.platform == "linux":
+    if sys.platform == "linux" and _can_leave_idle():
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
-def run_at_times(process: int) -> None:
-    """Let a process that runs when idle run with niceness 19, where that is permitted: no core may ever be idle."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(process, os.SCHED_OTHER, os.sched_param(0))
+def set_idle(process: int, is_idle: bool) -> None:
+    """Let all threads of a process that runs when idle run with niceness 19, or only when idle again."""
+    if sys.platform != "linux":
+        return
+    policy = os.SCHED_IDLE if is_idle else os.SCHED_OTHER
+    with contextlib.suppress(OSError):  # it has ended
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with contextlib.suppress(OSError):  # not permitted, or ended
+                os.sched_setscheduler(int(thread.name), policy, os.sched_param(0))
 
 
 def yield_to_runs() -> None:
@@ -81,22 +88,39 @@ def lower_priority(steps: int) -> None:
 
 
 @cache
+def _can_leave_idle() -> bool:
+    """Return True if this user may take the idle class back."""
+
+    def attempt() -> None:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+    return _is_permitted(attempt)
+
+
+@cache
 def _can_raise() -> bool:
-    """Return True if this user may raise what was lowered, tried on a thread that ends at once."""
-    allowed: list[bool] = []
+    """Return True if this user may raise what was lowered."""
 
     def attempt() -> None:
         thread = threading.get_native_id()
         ordinary = os.getpriority(os.PRIO_PROCESS, thread)
-        try:
-            os.setpriority(os.PRIO_PROCESS, thread, min(LOWEST, ordinary + 1))
-            os.setpriority(os.PRIO_PROCESS, thread, ordinary)
-        except OSError:
-            allowed.append(False)
-        else:
+        os.setpriority(os.PRIO_PROCESS, thread, min(LOWEST, ordinary + 1))
+        os.setpriority(os.PRIO_PROCESS, thread, ordinary)
+
+    return _is_permitted(attempt)
+
+
+def _is_permitted(attempt: Callable[[], None]) -> bool:
+    """Return True if an attempt raises no ``OSError``, made on a thread that ends at once."""
+    allowed: list[bool] = []
+
+    def run() -> None:
+        with contextlib.suppress(OSError):
+            attempt()
             allowed.append(True)
 
-    one = threading.Thread(target=attempt)
+    one = threading.Thread(target=run)
     one.start()
     one.join()
-    return allowed == [True]
+    return bool(allowed)

@@ -10,6 +10,7 @@ import numpy as np
 
 from autotune.graph.padding.padded_graph import PaddedGraph
 from autotune.graph.padding.spans import Span
+from autotune.runtime.execution.ownership import owned
 from autotune.runtime.execution.values import AnyArray
 from autotune.runtime.session.tiered_part import TieredPart
 
@@ -53,7 +54,10 @@ class PaddedPart:
             for x, one in self._inputs
         }
         fed |= {m.name: m.values(padded.extent, extent, padded.anchor) for m in padded.masks}
+        is_compiled = self.is_compiled
         made = self.part.run(fed)
+        if not is_compiled:  # numpy gives views of what this thread feeds again
+            made = owned(made, fed)
         return {
             x: made[x] if one is None else self._true(x, made[x], places[one])
             for x, one in self._outputs

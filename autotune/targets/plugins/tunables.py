@@ -53,8 +53,13 @@ def configurations(tunables: Tunables) -> Iterator[dict[str, Value]]:
             dict(zip(names, one, strict=True)) for one in product(*(v for _, v in tunables))
         )
         return
-    rng = np.random.default_rng(0)
-    yield from (drawn(tunables, rng) for _ in range(MOST_WEIGHED))
+    rng, seen = np.random.default_rng(0), set[str]()
+    while len(seen) < MOST_WEIGHED:  # there are more than that
+        one = drawn(tunables, rng)
+        text = json.dumps(one)
+        if text not in seen:
+            seen.add(text)
+            yield one
 
 
 def columns(tunables: Tunables, configuration: Mapping[str, Value]) -> list[float]:

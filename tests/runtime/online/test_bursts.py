@@ -85,3 +85,14 @@ def test_a_version_that_is_faster_earns_its_bursts() -> None:
     for _ in range(10):
         budget.spend(-0.1 * RUN_SECONDS, RUN_SECONDS)
     assert budget.is_open and budget.spent_seconds < 0
+
+
+def test_callers_that_skip_numbers_are_held_to_the_budget_too() -> None:
+    """Two threads take even numbers in lockstep: the first request of a burst may be any."""
+    budget = TrialBudget()
+    budget.serve(0, RUN_SECONDS)
+    budget.spend(RUN_SECONDS, RUN_SECONDS)
+    for first in range(4):
+        planned = bursts(budget)
+        numbers = [planned.take(2 * (tick // 2) + first % 2) for tick in range(6000)]
+        assert set(numbers) == {None}

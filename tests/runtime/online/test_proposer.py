@@ -96,6 +96,14 @@ def test_a_screening_packs_no_more_constants_than_the_limit(
     assert 0 < packed <= 2 * product.nbytes
 
 
+def test_an_edit_above_the_limit_is_proposed_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    product = next(iter(GRAPH.constants.values()))
+    monkeypatch.setattr(proposer_module, "MOST_BYTES", product.nbytes - 1)
+    versions = local().propose(occasion(grouped(GRAPH)))
+    edits = [edit for version in versions for edit in version.edits]
+    assert sum(any(name.startswith("p") for name in edit.names) for edit in edits) == 1
+
+
 def test_a_version_computes_what_the_reference_computes() -> None:
     (version,) = local().propose(occasion(grouped(GRAPH), wishes=(merge(GRAPH, "p0", "t0"),)))
     fed = feeds(GRAPH, 3)
