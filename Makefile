@@ -13,7 +13,7 @@ PY := $(BIN)/python
 AUTOTUNE := $(BIN)/autotune
 CHECKED := autotune datasets benchmarks examples tests setup.py
 
-KERNEL_SOURCES := $(shell find kernels -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
+KERNEL_SOURCES := $(shell find kernels -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
 SCALESIM := .bench/scalesim
 CPU_PEERS := .bench/cpu
 TVM := .bench/tvm

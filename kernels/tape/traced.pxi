@@ -216,7 +216,7 @@ cdef class Traced:
         cdef Traced a, b
         if method != "__call__":
             raise Untraceable(f"{ufunc.__name__}.{method}")
-        if kwargs:
+        if kwargs.keys() - {"out"}:  # a += b passes a as out, and takes what comes back
             raise Untraceable(f"{ufunc.__name__} with {', '.join(kwargs)}")
         operands = [lifted(self.recorder, x) for x in inputs]
         a = operands[0]
