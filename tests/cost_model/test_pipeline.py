@@ -24,43 +24,38 @@ from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.spec import HardwareSpec
 from tests.cost_model.measured import SPEC, drawn
+
+
+def errors_of(spec: HardwareSpec, cores: int, seeds: int, count: int) -> list[float]:
+    """Relative errors of the estimate on drawn groups, by schedules that use so many cores."""
+    machine, errors = EmulatorTarget(spec), []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        group, nests, _ = drawn(rng)
+        if len(nests) > 1:
+            continue
+        table = enumerate_nest(nests[0], spec.scratchpad_elements, spec.cores, count, rng)
+        table = table.take(table.cores == cores)
+        estimate = ScratchpadAnalysis(nests[0], table, spec).estimate
+        for row in range(len(table)):
+            program = lower(group, Schedule((table.row(row),)), spec)
+            errors.append(abs(estimate[row] / machine.time(program).cycles - 1))
+    return errors
 
 
 @pytest.mark.parametrize(("cores", "limit"), [(1, 0.025), (2, 0.045)])
 def test_the_estimate_is_near_the_emulator_on_drawn_schedules(cores: int, limit: float) -> None:
     """Over some hundred programs of drawn groups; two cores disturb each other at the channel."""
-    machine, errors = EmulatorTarget(SPEC), []
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        group, nests, _ = drawn(rng)
-        if len(nests) > 1:
-            continue
-        table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 12, rng)
-        table = table.take(table.cores == cores)
-        estimate = ScratchpadAnalysis(nests[0], table, SPEC).estimate
-        for row in range(len(table)):
-            program = lower(group, Schedule((table.row(row),)), SPEC)
-            errors.append(abs(estimate[row] / machine.time(program).cycles - 1))
+    errors = errors_of(SPEC, cores, seeds=30, count=12)
     assert len(errors) > 80
     assert np.mean(errors) < limit
 
 
 @pytest.mark.parametrize("cores", [12, 16])
 def test_the_estimate_is_near_the_emulator_on_more_cores_than_are_laid_out(cores: int) -> None:
-    many, errors = replace(SPEC, cores=cores), []
-    machine = EmulatorTarget(many)
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        group, nests, _ = drawn(rng)
-        if len(nests) > 1:
-            continue
-        table = enumerate_nest(nests[0], many.scratchpad_elements, many.cores, 24, rng)
-        table = table.take(table.cores == cores)
-        estimate = ScratchpadAnalysis(nests[0], table, many).estimate
-        for row in range(len(table)):
-            program = lower(group, Schedule((table.row(row),)), many)
-            errors.append(abs(estimate[row] / machine.time(program).cycles - 1))
+    errors = errors_of(replace(SPEC, cores=cores), cores, seeds=12, count=24)
     assert len(errors) > 80
     assert np.mean(errors) < 0.045
 
