@@ -33,27 +33,34 @@ _FORMAT_BYTES = {
 @dataclass(frozen=True, slots=True)
 class Formats:
     """Formats that a machine stores tensors in, and those that it multiplies; those of ``by_constants`` where
-    the second factor is a constant alone, and they store only what such a product reads."""
+    the second factor is a constant alone, and they store only what such a product reads.
+
+    ``macs_per_byte`` are fp32 multiply-adds in the time that a byte of weights takes from memory; 0 where the
+    choice of an algorithm leaves that time out."""
 
     stored: frozenset[Format] = frozenset((Format.FP32,))
     multiplied: frozenset[Format] = frozenset((Format.FP32,))
     by_constants: frozenset[Format] = frozenset()
+    macs_per_byte: int = 0
 
     @classmethod
     def common(cls, several: Iterable[Formats]) -> Formats:
-        """Return what all of several machines have. What some of them multiply is stored only where all do."""
+        """Return what all of several machines have. What some of them multiply is stored only where all do;
+        of times of weights the least counts."""
         every = tuple(several)
         multiplied = frozenset.intersection(*(one.multiplied for one in every))
         limited = frozenset.union(*(one.by_constants for one in every))
         some = frozenset.union(*(one.multiplied for one in every))
         stored = frozenset.intersection(*(one.stored for one in every))
-        return cls(stored - (some - multiplied), multiplied, limited & multiplied)
+        macs_per_byte = min(one.macs_per_byte for one in every)
+        return cls(stored - (some - multiplied), multiplied, limited & multiplied, macs_per_byte)
 
     @property
     def text(self) -> str:
         """Name of the choice, for keys of caches."""
         sets = (self.stored, self.multiplied, *(self.by_constants,) * bool(self.by_constants))
-        return "/".join(",".join(sorted(x.name for x in y)) for y in sets)
+        names = "/".join(",".join(sorted(x.name for x in y)) for y in sets)
+        return f"{names} {self.macs_per_byte}" if self.macs_per_byte else names
 
 
 FLOAT32_ONLY = Formats()

@@ -166,7 +166,7 @@ def laid_out(
     turned = _turned(graph, layout)
     if accuracy is Accuracy.EXACT:
         return turned
-    hastened = WinogradConvolutions(accuracy, formats.by_constants).run(turned.graph)
+    hastened = WinogradConvolutions(accuracy, formats).run(turned.graph)
     return PassResult(hastened.graph, (*turned.notes, *hastened.notes))
 
 

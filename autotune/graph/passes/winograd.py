@@ -1,5 +1,8 @@
 """Pass: 3×3 convolutions by Winograd's F(4×4, 3×3) or F(2×2, 3×3), where faster and allowed.
 
+A form takes as long as its products, or as its transformed weight from memory, whichever is more: few
+tiles share a weight that is four times the direct one (docs/decisions/0096-winograd-by-bandwidth.md).
+
 The user's accuracy allows it. Infinity or NaN in a pixel spreads over all tiles that read it; the
 direct convolution passes it on only to results whose window holds it.
 """
@@ -11,8 +14,9 @@ from dataclasses import dataclass
 from autotune.graph.accuracy import Accuracy, allows
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, rebuilt
-from autotune.isa.formats import Format
+from autotune.isa.formats import FLOAT32_ONLY, Format, Formats
 from autotune.operators.axes import CHANNELS_LAST
+from autotune.operators.family import Shape
 from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import Array
 from autotune.operators.winograd import F2, F4, KERNEL, Form, transformed_weight
@@ -23,7 +27,7 @@ MIN_CHANNELS = 16
 direct convolution: F(4×4) with 16 channels is 1.6 times as fast at 56×56, and 1.9 at 28×28. F(2×2)
 is 0.6 with 8 channels, 1.1 with 16."""
 MIN_TILES = 16
-"""Of all images of a run. The transformed weight, four times the direct one, is read once for all of
+"""Of all images of a run, where the time of weights is not known. The transformed weight, four times the direct one, is read once for all of
 them: with the 4 tiles of F(4×4) of a 7×7 image the gain is 0.7 to 1.2 from 128 to 512 channels, with
 the 9 of 10×10 it is 0.9, with the 16 of 14×14 it is 1.7 to 2.4; with the 16 of F(2×2) of a 7×7 image it
 is 1.4 to 1.6, with the 49 of 14×14 1.7 (docs/decisions/0023-small-winograd-tiles.md)."""
@@ -39,13 +43,13 @@ class WinogradConvolutions:
     WINOGRAD_CONV, in the form that gains most of those that ``accuracy`` allows. Weights are
     transformed in float64 and rounded once.
 
-    Weights of bf16 stay as they are, unless the machine multiplies the format ``by_constants`` alone, as CPUs do:
+    Weights of bf16 stay as they are, unless the machine multiplies the format by constants alone, as CPUs do:
     F(4×4) in float32 takes 0.60 to 0.86 of the time of direct products of bf16 there, F(2×2) 1.46 (Zen 4, 16 to 512
     channels, 7×7 to 224×224).
     """
 
     accuracy: Accuracy = Accuracy.FAST
-    by_constants: frozenset[Format] = frozenset()
+    formats: Formats = FLOAT32_ONLY
     name: str = "winograd"
 
     def run(self, graph: Graph) -> PassResult:
@@ -53,7 +57,7 @@ class WinogradConvolutions:
         constants: dict[str, Array] = {}
         ops, notes = [], []
         for op in graph.ops:
-            form = chosen_form(op, graph, self.accuracy) if is_plain(op, graph) else None
+            form = self._form(op, graph) if is_plain(op, graph) else None
             if form is not None and not self._gains(op, form, graph):
                 form = None
             if form is None:
@@ -71,10 +75,20 @@ class WinogradConvolutions:
             return PassResult(graph, ())
         return PassResult(rebuilt(graph, ops, constants), tuple(notes))
 
+    def _form(self, op: Op, graph: Graph) -> Form | None:
+        """Return the fastest form; None if that is the direct one."""
+        forms, image = allowed_forms(op, graph, self.accuracy), graph.shape(op.output)
+        if not self.formats.macs_per_byte:
+            return next((x for x in forms if tile_count(image, x) >= MIN_TILES), None)
+        return min(
+            (None, *forms),
+            key=lambda form: multiply_adds_per_weight(image, form, self.formats.macs_per_byte),
+        )
+
     def _gains(self, op: Op, form: Form, graph: Graph) -> bool:
         """Return True if a form is faster than direct products in the format of the weight."""
         format = graph.types[op.inputs[1]].storage
-        return format is Format.FP32 or (format in self.by_constants and form is F4)
+        return format is Format.FP32 or (format in self.formats.by_constants and form is F4)
 
 
 def is_plain(op: Op, graph: Graph) -> bool:
@@ -90,16 +104,23 @@ def is_plain(op: Op, graph: Graph) -> bool:
     return kernel == (KERNEL, KERNEL) and set(steps) == {1}
 
 
-def chosen_form(op: Op, graph: Graph, accuracy: Accuracy) -> Form | None:
-    """Return the fastest allowed form by the measurements of this module's constants.
-
-    None if the direct convolution is faster.
-    """
+def allowed_forms(op: Op, graph: Graph, accuracy: Accuracy) -> tuple[Form, ...]:
+    """Return the forms with enough channels that ``accuracy`` allows, that with the fewest products first."""
     *_, channels, outputs = graph.shape(op.inputs[1])
     if min(channels, outputs) < MIN_CHANNELS:
-        return None
-    for form in FORMS_BY_PRODUCTS:
-        many = tile_count(graph.shape(op.output), form) >= MIN_TILES
-        if many and allows(accuracy, form, channels):
-            return form
-    return None
+        return ()
+    return tuple(form for form in FORMS_BY_PRODUCTS if allows(accuracy, form, channels))
+
+
+def multiply_adds_per_weight(image: Shape, form: Form | None, macs_per_byte: int) -> int:
+    """Return the time of a convolution, for each pair of an input and an output channel, in multiply-adds.
+
+    ``image`` is the result [N, H, W, M], and ``form`` None is the direct one. ``macs_per_byte`` are
+    multiply-adds in the time of a byte of the weight from memory. The additions of the transforms are left out.
+    """
+    batch, rows, columns, _ = image
+    if form is None:
+        points, uses = KERNEL * KERNEL, batch * rows * columns
+    else:
+        points, uses = (form.tile + KERNEL - 1) ** 2, tile_count(image, form)
+    return points * max(uses, Format.FP32.bytes * macs_per_byte)

@@ -10,7 +10,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
-from autotune.isa.formats import ALL_FORMATS, CACHED_BF16_FORMATS, CACHED_FORMATS, Format
+from autotune.isa.formats import ALL_FORMATS, CACHED_BF16_FORMATS, CACHED_FORMATS, Format, Formats
 from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind as K
 from autotune.operators.tensor import DType
@@ -100,6 +100,20 @@ def test_the_tiles_of_all_images_count() -> None:
 @pytest.mark.parametrize("image", [(9, 9), (14, 14)])
 def test_images_of_few_large_tiles_take_the_small_ones(image: tuple[int, int]) -> None:
     assert points(simplify(convolution(image=image), LAST, FAST).graph) == [16]
+
+
+@pytest.mark.parametrize(
+    ("macs_per_byte", "wanted"),
+    [(3, {28: [36], 14: [36], 7: [16], 5: [16]}), (7, {28: [36], 16: [36], 14: [16], 7: []})],
+)
+def test_where_weights_take_longer_to_arrive_the_smaller_ones_win(
+    macs_per_byte: int, wanted: dict[int, list[int]]
+) -> None:
+    """As measured within networks: 7 is a Xeon with AVX-512, 3 a Zen 3."""
+    formats = Formats(macs_per_byte=macs_per_byte)
+    for side, forms in wanted.items():
+        graph = convolution(64, 64, image=(side, side), pads=(1, 1, 1, 1))
+        assert points(simplify(graph, LAST, CLOSE, formats=formats).graph) == forms
 
 
 def test_convolutions_that_share_a_weight_share_its_transform() -> None:
