@@ -200,6 +200,7 @@ def _plan(request: DeviceRequest, devices: DeviceSet, ordered: Sequence[PlacedPa
             min(one.placed.bounds.seconds for one in ordered),
             min(one.placed.stream_bound_seconds for one in ordered),
         ),
+        devices.spec.formats.macs_per_byte,
     )
 
 

@@ -18,6 +18,7 @@ from autotune.errors import InputError, PlanError, ScheduleError, SpecError
 from autotune.fusion.group import Group
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
+from autotune.isa.formats import Formats
 from autotune.schedule.schedule import Schedule
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
@@ -155,6 +156,9 @@ class Plan(Displayed):
     """Ranges of inputs that the network was opened for."""
     devices: PlannedDevices | None = None
     """Devices that run the network together; None for one machine."""
+    macs_per_byte: int = 0
+    """Of the formats that the network was opened with (``Formats``): another machine, or another measurement of
+    this one, then opens the same algorithms."""
 
     def __post_init__(self) -> None:
         if not self.graphs:
@@ -191,6 +195,10 @@ class Plan(Displayed):
         if len(self.graphs) == 1 or self.network_file is None:
             return self.graphs[0].graph
         return Path(self.network_file.path).stem
+
+    def formats_on(self, spec: HardwareSpec) -> Formats:
+        """Return the formats that the network is opened with on a machine."""
+        return replace(spec.formats, macs_per_byte=self.macs_per_byte)
 
     @property
     def groups(self) -> tuple[PlannedGroup, ...]:
@@ -249,6 +257,7 @@ class Plan(Displayed):
                 "accuracy": self.accuracy.value,
                 "dims": dict(self.dims),
                 "ranges": dict(self.ranges),
+                **({"macs_per_byte": self.macs_per_byte} if self.macs_per_byte else {}),
                 **({} if self.devices is None else {"devices": self.devices.document()}),
                 "totals": {
                     "predicted_cycles": self.predicted_cycles,
@@ -394,6 +403,7 @@ def _read(plain: Any, where: str) -> Plan:
             for name, (low, high) in plain.get("ranges", {}).items()
         ),
         _devices(plain["devices"]) if plain["schema"] == SCHEMA_OF_DEVICES else None,
+        int(plain.get("macs_per_byte", 0)),
     )
 
 

@@ -249,6 +249,7 @@ class SearchResult(Displayed):
             graphs[0].accuracy if accuracy is None else accuracy,
             tuple((dims or {}).items()),
             tuple((ranges or {}).items()),
+            macs_per_byte=target.spec.formats.macs_per_byte,
         )
         return cls(plan, tuple(graphs), origin)
 

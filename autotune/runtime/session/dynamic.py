@@ -368,5 +368,5 @@ def _check_ranges(request: OpenRequest) -> None:
 def _plan_of(plan: Plan, graph: Graph, target: Target) -> GraphPlan | None:
     """Return the plan that was made for a graph as a session runs it; None if there is none."""
     spec = target.spec
-    run = simplify(graph, Layout(spec.layout), plan.accuracy, formats=spec.formats).graph
+    run = simplify(graph, Layout(spec.layout), plan.accuracy, formats=plan.formats_on(spec)).graph
     return next((one for one in plan.graphs if one.fingerprint == run.fingerprint), None)

@@ -89,6 +89,6 @@ def plan_graphs(plan: Plan, target: Target) -> tuple[Graph, ...]:
     path = request.source
     if not isinstance(path, Path) or not has_control_flow(path):
         return (open_graph(request).graph,)
-    layout, formats = Layout(target.spec.layout), target.spec.formats
+    layout, formats = Layout(target.spec.layout), plan.formats_on(target.spec)
     pieces = explored(path, dict(plan.dims)).graphs
     return tuple(simplify(piece, layout, plan.accuracy, formats=formats).graph for piece in pieces)

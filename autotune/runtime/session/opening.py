@@ -63,13 +63,14 @@ def open_network(
 def open_graph(request: OpenRequest) -> OpenedGraph:
     """Open a network that is one graph, from the cache where possible.
 
-    A plan brings its own accuracy. Raises ``PlanError`` for the plan of another network,
+    A plan brings its own accuracy and choice of algorithms. Raises ``PlanError`` for the plan of another network,
     ``ModelError`` for a bad network, ``InputError`` for ranges of unknown inputs.
     """
     layout, ranges = Layout(request.target.spec.layout), request.ranges
-    formats = request.target.spec.formats
     plan = None if request.plan is None else request.plan.only_graph()
-    accuracy = request.accuracy if request.plan is None else request.plan.accuracy
+    accuracy, formats = request.accuracy, request.target.spec.formats
+    if request.plan is not None:
+        accuracy, formats = request.plan.accuracy, request.plan.formats_on(request.target.spec)
     if isinstance(request.source, Graph):
         graph = _simplify(request.source, layout, accuracy, ranges, formats)
         is_cached = request.is_part
