@@ -1,7 +1,7 @@
 """Pass: holds the images of a whole network channels-last, [N, H, W, C], between its interfaces.
 
-Window operators take that form. Transposes are pushed through other operators, so few remain:
-usually one behind each image input. Inputs and outputs keep their shapes.
+Window operators take that form, and interpolated images. Transposes are pushed through other operators, so few
+remain: usually one behind each image input. Inputs and outputs keep their shapes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, fresh
+from autotune.graph.passes.resized_images import ResizedImage, resized_images, write_channels_last
 from autotune.graph.passes.transpose_motion import (
     keeps_order,
     moved_attrs,
@@ -48,8 +49,12 @@ class ChannelsLast:
         windows = {op.output for op in graph.ops if _is_first(op)}
         if not windows:
             return PassResult(graph, ())
-        turned = _pulled(graph, _pushed(graph, windows))
-        writer = _Writer(graph, turned)
+        resized = {one.output: one for one in resized_images(graph)}
+        turned = _pulled(graph, _pushed(graph, {*windows, *resized}))
+        wanted = {x for x in resized if _is_read_last(x, graph, turned)}
+        if wanted != set(resized):
+            turned = _pulled(graph, _pushed(graph, {*windows, *wanted}))
+        writer = _Writer(graph, turned, {x: resized[x] for x in wanted})
         for op in graph.ops:
             writer.write(op)
         notes = tuple(
@@ -67,8 +72,15 @@ def _is_first(op: Op) -> bool:
     return op.family in WINDOWS and op.axes == CHANNELS_FIRST
 
 
+def _is_read_last(tensor: str, graph: Graph, turned: frozenset[str]) -> bool:
+    """Return True if nothing but operators with channels last reads a tensor."""
+    readers = graph.consumers[tensor]
+    is_inside = bool(readers) and tensor not in graph.outputs
+    return is_inside and all(reader.output in turned for reader in readers)
+
+
 def _pushed(graph: Graph, windows: set[str]) -> frozenset[str]:
-    """Outputs of window operators, and of what the transposes behind them are pushed through."""
+    """Outputs of sources (``windows``), and of what the transposes behind them are pushed through."""
     turned = set(windows)
     for op in graph.ops:
         if op.output not in turned and passes(op, graph) and turned.intersection(op.inputs):
@@ -92,9 +104,12 @@ def _pulled(graph: Graph, pushed: frozenset[str]) -> frozenset[str]:
 class _Writer:
     """Rewrites the graph; a tensor exists in the form it is made in, and in others on demand."""
 
-    def __init__(self, graph: Graph, turned: frozenset[str]) -> None:
+    def __init__(
+        self, graph: Graph, turned: frozenset[str], resized: Mapping[str, ResizedImage]
+    ) -> None:
         self.graph = graph
         self.turned = turned
+        self.resized = resized
         self.builder = GraphBuilder(graph.name)
         self.taken = {*graph.types, *(op.name for op in graph.ops)}
         self.forms: dict[tuple[str, Perm], str] = {}
@@ -110,6 +125,9 @@ class _Writer:
             return
         rank = len(self.graph.shape(op.output))
         order = to_channels_last(rank)
+        if op.output in self.resized:
+            self.forms[op.output, order] = self._resized(self.resized[op.output])
+            return
         output = self._fresh(f"{op.output}.channels_last")
         self.forms[op.output, order] = output
         if op.family in WINDOWS:
@@ -122,6 +140,12 @@ class _Writer:
     def finish(self) -> Graph:
         """The graph with the interface of the old one."""
         return self.builder.build([self._as_is(x) for x in self.graph.outputs])
+
+    def _resized(self, found: ResizedImage) -> str:
+        for matrix in (found.rows, found.columns):
+            self._as_is(matrix)
+        source = self._as_is(found.source)
+        return write_channels_last(found, self.graph, source, self.builder, self._fresh)
 
     def _window_inputs(self, op: Op) -> tuple[str, ...]:
         image = self._form(op.inputs[0], IMAGE_ORDER)
