@@ -26,7 +26,7 @@ class Accuracy(StrEnum):
     (greatest minus least) of the exact sum; EXACT is within 1.5e-6. Over the shipped networks both
     are within 4e-5 of the range of a network's outputs
     (docs/decisions/0023-small-winograd-tiles.md). Infinity or NaN in one pixel spreads over the
-    tiles that read it.
+    tiles that read it. Convolutions of 1×1 may be made before their image is resized, within the same bound.
 
     FAST also allows F(4×4, 3×3) of more channels, and products without the zero blocks of their
     weights. The latter are exact for finite numbers; infinity and NaN do not pass through them.

@@ -24,6 +24,7 @@ from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.input_binding import InputBinding
 from autotune.graph.passes.input_folding import InputFolding
 from autotune.graph.passes.large_groups import LargeGroups
+from autotune.graph.passes.late_resizing import LateResizing
 from autotune.graph.passes.long_reductions import LongReductions
 from autotune.graph.passes.long_rows import LongRows
 from autotune.graph.passes.narrow_products import NarrowProducts
@@ -163,9 +164,11 @@ def laid_out(
 
     A changed layout is simplified again.
     """
-    turned = _turned(graph, layout)
     if accuracy is Accuracy.EXACT:
-        return turned
+        return _turned(graph, layout)
+    late = LateResizing().run(graph)
+    late = _joined(late, _settled(late.graph)) if late.notes else late
+    turned = _joined(late, _turned(late.graph, layout))
     hastened = WinogradConvolutions(accuracy, formats).run(turned.graph)
     return PassResult(hastened.graph, (*turned.notes, *hastened.notes))
 
