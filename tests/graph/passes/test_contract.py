@@ -19,6 +19,7 @@ from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.demand_trimming import DemandTrimming
 from autotune.graph.passes.input_binding import InputBinding
 from autotune.graph.passes.large_groups import LargeGroups
+from autotune.graph.passes.late_resizing import LateResizing
 from autotune.graph.passes.long_reductions import LongReductions
 from autotune.graph.passes.long_rows import LongRows
 from autotune.graph.passes.narrow_products import NarrowProducts
@@ -38,6 +39,7 @@ LATER = (
     DemandTrimming(),
     InputBinding({}),
     LargeGroups(),
+    LateResizing(),
     LongReductions(),
     LongRows(),
     NarrowProducts(ALL_FORMATS),
