@@ -6,12 +6,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from autotune.cost_model.model import CostModel
 from autotune.errors import StoreError
+from autotune.fusion.greedy import unfused
 from autotune.fusion.group import Group
+from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import accuracy_of
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
@@ -22,14 +25,18 @@ from autotune.runtime.estimated_plans import EstimatedPlans
 from autotune.runtime.in_place.budget import NO_LIMITS as UNLIMITED
 from autotune.runtime.in_place.budget import Budget, Limits
 from autotune.runtime.in_place.kept_times import KeptTimes, TimeKeeper
-from autotune.runtime.in_place.search import Confirmed, InPlaceSearch
+from autotune.runtime.in_place.plan_evaluator import PlanEvaluator
+from autotune.runtime.in_place.plan_trials import PlanTrials
+from autotune.runtime.in_place.resuming import resumed
+from autotune.runtime.in_place.search import InPlaceSearch
+from autotune.runtime.in_place.strategy_search import StrategySearch
 from autotune.runtime.in_place.whole_runs import WholeRuns
 from autotune.runtime.network_roofline import network_roofline
 from autotune.runtime.session.opening import open_model
 from autotune.runtime.session.plan_contest import draw_inputs, keep_faster_plan, with_heuristic_plan
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
 from autotune.runtime.variants.schedules import Estimate, estimate_of, propose_schedules
-from autotune.runtime.variants.variants import Names
+from autotune.runtime.variants.variants import Groups, Names, names_of
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record
@@ -37,12 +44,22 @@ from autotune.store.store import Store
 from autotune.targets.protocol import Execution, Target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
+from autotune.tuner.exact.prover import Prover
 from autotune.tuner.heuristic_plan import heuristic_choices
-from autotune.tuner.options import SearchOptions
-from autotune.tuner.problem import Trial
+from autotune.tuner.neighbour import machine_name
+from autotune.tuner.options import DEFAULT_STRATEGY, SearchOptions
+from autotune.tuner.plan_study import RESUMED, PlanStudy
+from autotune.tuner.problem import FusionProblem, Trial
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import to_record
 from autotune.tuner.result import GraphSearch, GroupResult, PlanResult
+from autotune.tuner.schedules import GroupCosts
+from autotune.tuner.strategies.strategy import SearchState
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+
+Plan = tuple[Choice, ...]
 
 LEAST_SECONDS, MOST_SECONDS = 15.0, 50.0
 """Bounds of the time of a search whose user names none."""
@@ -96,9 +113,11 @@ def timed_search(
     options: SearchOptions,
     allowance: Allowance,
     progress: Progress | None = None,
+    storage: BaseStorage | None = None,
 ) -> GraphOutcome:
     """Find a plan in place; the heuristic plan stays unless a contest shows that the other one is faster.
 
+    What was tried is a study in ``storage`` (None: in memory), from whose best plan the search goes on.
     A machine that was never calibrated needs no model: an analytic estimate proposes schedules. Raises
     ``ScheduleError`` for an operator without a legal schedule, ``InputError`` for energy.
     """
@@ -106,7 +125,7 @@ def timed_search(
     model, origin = _proposer(store, target)
     heard = silent if progress is None else progress
     bounds = intervals_by_input(graph, ranges)
-    search = _TimedSearch(graph, target, model, bounds, options.seed, allowance, heard, store)
+    search = _TimedSearch(graph, target, model, bounds, options, allowance, heard, store, storage)
     found, is_interrupted = search.run()
     return GraphOutcome(found, origin, is_interrupted)
 
@@ -129,36 +148,27 @@ class _TimedSearch:
     target: Target
     model: CostModel | None
     ranges: Mapping[str, Interval]
-    seed: int
+    options: SearchOptions
     allowance: Allowance
     progress: Progress
     store: Store
+    storage: BaseStorage | None
 
     def run(self) -> tuple[GraphSearch, bool]:
         """Search; return the result, and whether Ctrl-C ended the measuring."""
-        spec, rng = self.target.spec, np.random.default_rng(self.seed)
+        spec, seed = self.target.spec, self.options.seed
         self.progress("prepare", 0, 1)
         heuristic = heuristic_choices(self.graph, spec)
-        inputs = draw_inputs(self.graph, self.ranges, self.seed)
+        inputs = draw_inputs(self.graph, self.ranges, seed)
         runs = WholeRuns(self.graph, self.target, inputs, self.allowance.build)
         run_seconds = sum(runs.run(heuristic, 2).least.values())
         self.progress("prepare", 1, 1)
         estimate = estimate_of(self.model, spec)
         keeper = TimeKeeper(self.store, self.target, self.graph.name)
-        search = InPlaceSearch(
-            self.graph,
-            runs,
-            heuristic,
-            partial(self._propose, estimate, rng),
-            HeuristicSchedules(spec),
-            HeuristicSchedules(replace(spec, cores=1)),
-            self.allowance.budget(run_seconds, time.monotonic()),
-            rng,
-            self.progress,
-            KeptTimes.read(self.store, self.target, self.graph.name),
-            keeper,
-            self.allowance.limits,
-        )
+        budget = self.allowance.budget(run_seconds, time.monotonic())
+        is_default = self.options.strategy == DEFAULT_STRATEGY
+        make = self._in_place if is_default else self._by_strategy
+        search = make(runs, heuristic, keeper, budget, run_seconds)
         is_interrupted = False
         try:
             search.run()
@@ -172,6 +182,73 @@ class _TimedSearch:
         except KeyboardInterrupt:
             return with_heuristic_plan(found), True
 
+    def _in_place(
+        self, runs: WholeRuns, heuristic: Plan, keeper: TimeKeeper, budget: Budget, seconds: float
+    ) -> InPlaceSearch:
+        """Return the default search: variants of one plan, and of what it becomes."""
+        spec, rng = self.target.spec, np.random.default_rng(self.options.seed)
+        costs = GroupCosts(self.model or CostModel.typical(spec), spec, seed=self.options.seed)
+        trials = self._trials(FusionProblem(self.graph, costs), seconds)
+        plan, ratio = resumed(runs, heuristic, trials.best_plans(Groups(self.graph), 1))
+        return InPlaceSearch(
+            self.graph,
+            runs,
+            plan,
+            partial(self._propose, estimate_of(self.model, spec), rng),
+            HeuristicSchedules(spec),
+            HeuristicSchedules(replace(spec, cores=1)),
+            budget,
+            rng,
+            self.progress,
+            KeptTimes.read(self.store, self.target, self.graph.name),
+            keeper,
+            self.allowance.limits,
+            trials,
+            ratio,
+        )
+
+    def _by_strategy(
+        self, runs: WholeRuns, heuristic: Plan, keeper: TimeKeeper, budget: Budget, seconds: float
+    ) -> StrategySearch:
+        """Return a search that runs the plans of a strategy of the tuner."""
+        spec, options = self.target.spec, self.options
+        costs = GroupCosts(self.model or CostModel.typical(spec), spec, seed=options.seed)
+        problem = FusionProblem(self.graph, costs)
+        evaluator = PlanEvaluator(self.target, costs, self.graph.name, keeper)
+        trials = self._trials(problem, seconds)
+        state = SearchState(
+            problem,
+            FusionProblem(self.graph, evaluator),
+            costs,
+            evaluator,
+            trials.study,
+            _legal(problem, heuristic),
+            _partition(self.graph, heuristic),
+            options.measure,
+            options.seed,
+            _stay,
+            Prover(problem),
+        )
+        return StrategySearch(
+            state,
+            runs,
+            heuristic,
+            HeuristicSchedules(spec),
+            evaluator,
+            trials,
+            budget,
+            self.progress,
+            self.allowance.limits,
+            trials.best_plans(Groups(self.graph), RESUMED),
+        )
+
+    def _trials(self, problem: FusionProblem, run_seconds: float) -> PlanTrials:
+        """Open the study of the network on this machine."""
+        spec, options = self.target.spec, self.options
+        machine = machine_name(self.target.name, spec.profile_id)
+        study = PlanStudy.open(problem, machine, options.objective.name, self.storage)
+        return PlanTrials.open(study, options.strategy, run_seconds * spec.clock_hz)
+
     def _settled(self, found: GraphSearch) -> GraphSearch:
         """Return the result with the plan that wins the contest."""
         return keep_faster_plan(
@@ -179,7 +256,7 @@ class _TimedSearch:
             self.graph,
             self.target,
             self.ranges,
-            self.seed,
+            self.options.seed,
             self.progress,
             self.allowance.build,
         )
@@ -196,7 +273,7 @@ class _TimedSearch:
         runs: WholeRuns,
         plans: EstimatedPlans,
         heuristic: Sequence[Choice],
-        search: InPlaceSearch,
+        search: InPlaceSearch | StrategySearch,
     ) -> GraphSearch:
         """Return the result before the contest, with the times of both plans' groups in turns."""
         times: dict[str, list[Mapping[Names, float]]] = {"heuristic": [], "found": []}
@@ -213,7 +290,7 @@ class _TimedSearch:
             greedy=plans.greedy,
             found=result,
             records=self._records((result, compared)),
-            trials=_trials(search.generations, compared.measured_cycles or 0, self.target.spec),
+            trials=_trials_of(search, compared.measured_cycles or 0, self.target.spec),
             model=self.model,
             accuracy=accuracy_of(self.graph),
             heuristic=compared,
@@ -237,13 +314,32 @@ class _TimedSearch:
         return to_record(Measured(candidate, execution), self.target, "run")
 
 
-def _trials(
-    generations: Sequence[Sequence[Confirmed]], heuristic_cycles: int, spec: HardwareSpec
+def _partition(graph: Graph, plan: Sequence[Choice]) -> Partition:
+    return Partition.of(graph, [names_of(choice) for choice in plan])
+
+
+def _legal(problem: FusionProblem, heuristic: Sequence[Choice]) -> tuple[Partition, ...]:
+    """Return the unfused and the heuristic plan, as far as they have predicted costs."""
+    alone = unfused(problem.graph)
+    problem.prepare(alone.groups)
+    plans = (alone, _partition(problem.graph, heuristic))
+    return tuple(plan for plan in dict.fromkeys(plans) if problem.cost(plan) is not None)
+
+
+def _stay() -> None:
+    """Keep the model as it is: a search on this CPU has no time to train one."""
+
+
+def _trials_of(
+    search: InPlaceSearch | StrategySearch, heuristic_cycles: int, spec: HardwareSpec
 ) -> tuple[Trial, ...]:
-    """Return the heuristic plan and the plan of each generation, as fresh runs judged its changes."""
+    """Return the heuristic plan and the plan of each generation, as fresh runs judged its changes; of a strategy, the
+    plans that it proposed."""
+    if isinstance(search, StrategySearch):
+        return tuple(search.told)
     cost = best = float(heuristic_cycles)
     trials = [Trial(0, "heuristic", cost, best)]
-    for number, confirmed in enumerate(generations, 1):
+    for number, confirmed in enumerate(search.generations, 1):
         cost += sum(one.effect.seconds for one in confirmed if one.is_adopted) * spec.clock_hz
         best = min(best, cost)
         trials.append(Trial(number, "in place", cost, best))
