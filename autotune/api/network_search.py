@@ -21,7 +21,8 @@ from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits, limits_of
 from autotune.runtime.estimated_plans import heuristic_search
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.in_place.budget import Limits
-from autotune.runtime.in_place.timed_search import Allowance, GraphOutcome, timed_search
+from autotune.runtime.in_place.search_setup import Allowance
+from autotune.runtime.in_place.timed_search import GraphOutcome, timed_search
 from autotune.runtime.session.defaults import (
     choose_accuracy,
     choose_target,

@@ -15,7 +15,7 @@ import autotune
 from autotune.errors import InputError
 from autotune.runtime.in_place.kept_times import KeptTimes
 from autotune.runtime.in_place.search import InPlaceSearch
-from autotune.runtime.in_place.timed_search import CONTEST_RUNS, CONTEST_SECONDS, Allowance
+from autotune.runtime.in_place.search_setup import CONTEST_RUNS, CONTEST_SECONDS, Allowance
 from autotune.runtime.session import plan_contest
 from autotune.schedule.schedule import Schedule
 from autotune.store.store import Store
