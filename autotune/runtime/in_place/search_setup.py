@@ -159,8 +159,8 @@ class SearchSetup:
             costs,
             evaluator,
             trials.study,
-            _legal(problem, heuristic),
-            _partition(self.graph, heuristic),
+            legal_partitions(problem, heuristic),
+            partition_of(self.graph, heuristic),
             options.measure,
             options.seed,
             _stay,
@@ -194,15 +194,15 @@ class SearchSetup:
         return propose_schedules(choice.group, choice.schedule, spec, estimate, count, rng)
 
 
-def _partition(graph: Graph, plan: Sequence[Choice]) -> Partition:
+def partition_of(graph: Graph, plan: Sequence[Choice]) -> Partition:
     return Partition.of(graph, [names_of(choice) for choice in plan])
 
 
-def _legal(problem: FusionProblem, heuristic: Sequence[Choice]) -> tuple[Partition, ...]:
+def legal_partitions(problem: FusionProblem, heuristic: Sequence[Choice]) -> tuple[Partition, ...]:
     """Return the unfused and the heuristic plan, as far as they have predicted costs."""
     alone = unfused(problem.graph)
     problem.prepare(alone.groups)
-    plans = (alone, _partition(problem.graph, heuristic))
+    plans = (alone, partition_of(problem.graph, heuristic))
     return tuple(plan for plan in dict.fromkeys(plans) if problem.cost(plan) is not None)
 
 
