@@ -127,9 +127,9 @@ bench-replay: $(BUILT) ## search of tuning spaces beside Optuna, XGBoost and Ker
 	$(call say,"searching recorded tuning spaces")
 	@$(PY) -m benchmarks.replay $(FILES) --seeds $(or $(SEEDS),10) --json $(or $(JSON),build/replay-runs.json) $(if $(KERNEL_TUNER),--kernel-tuner $(KERNEL_TUNER)) --markdown docs/figures-replay.md
 
-bench-search: $(BUILT) ## strategies of search at equal numbers of measurements (hours); QUICK=1: minutes, JSON=file keeps runs and goes on from them
+bench-search: $(BUILT) ## strategies of search at equal numbers of measurements (hours); QUICK=1: minutes, TARGETS=cpu:1: on this CPU, JSON=file keeps runs and goes on from them
 	$(call say,"comparing strategies of search")
-	@$(PY) -m benchmarks.search --markdown docs/figures-search.md $(if $(QUICK),--quick) $(if $(JSON),--json $(JSON))
+	@$(PY) -m $(if $(filter cpu%,$(TARGETS)),benchmarks.search_in_place --markdown docs/figures-search-in-place.md,benchmarks.search --markdown docs/figures-search.md) $(if $(TARGETS),--targets $(TARGETS)) $(if $(QUICK),--quick) $(if $(JSON),--json $(JSON))
 
 bench-placement: $(BUILT) ## networks on several devices beside single devices, rules and lower bounds; NETWORKS="mlp ..."
 	$(call say,"placing networks on several devices")

@@ -24,7 +24,7 @@ from autotune.lowering.lower import lower
 from autotune.operators.tensor import Array
 from autotune.runtime.in_place.budget import Budget
 from autotune.runtime.in_place.search import InPlaceSearch
-from autotune.runtime.in_place.timed_search import Allowance
+from autotune.runtime.in_place.search_setup import Allowance
 from autotune.runtime.in_place.whole_runs import Timed, WholeRuns
 from autotune.runtime.session.opening import open_model
 from autotune.runtime.session.plan_contest import draw_inputs

@@ -121,12 +121,12 @@ class Prices:
 
 
 @cache
-def network(name: str, layout: str) -> Graph:
+def network(name: str, layout: str, accuracy: str = "exact") -> Graph:
     """Return the graph of a network of ``NETWORKS``."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.onnx"
         onnx.save(NETWORKS[name](), str(path))
-        return load_network(path, layout=layout)
+        return load_network(path, layout=layout, accuracy=accuracy)
 
 
 def run(case: Case, measure: int = DEFAULT_MEASURE) -> Run:

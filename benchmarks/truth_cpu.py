@@ -22,7 +22,8 @@ from autotune.errors import ScheduleError
 from autotune.fusion.group import Group, is_connected, is_convex
 from autotune.graph.graph import Graph
 from autotune.lowering.lower import lower
-from autotune.runtime.in_place.timed_search import Allowance, timed_search
+from autotune.runtime.in_place.search_setup import Allowance
+from autotune.runtime.in_place.timed_search import timed_search
 from autotune.runtime.in_place.whole_runs import WholeRuns
 from autotune.runtime.session.plan_contest import draw_inputs
 from autotune.schedule.schedule import Schedule

@@ -21,7 +21,8 @@ from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits, limits_of
 from autotune.runtime.estimated_plans import heuristic_search
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.in_place.budget import Limits
-from autotune.runtime.in_place.timed_search import Allowance, GraphOutcome, timed_search
+from autotune.runtime.in_place.search_setup import Allowance
+from autotune.runtime.in_place.timed_search import GraphOutcome, timed_search
 from autotune.runtime.session.defaults import (
     choose_accuracy,
     choose_target,
@@ -116,6 +117,7 @@ def search(
     )
     path, machine = resolve_model(model), choose_target(target)
     _check_time_limit(time_limit_seconds, machine)
+    _check_strategy(strategy, machine)
     if wanted.is_product:
         SearchOptions(objective=Objective.ENERGY).check(machine.spec)
     request = NetworkSearch(
@@ -133,7 +135,7 @@ def search(
         ),
         _checked_workers(workers, machine),
         store,
-        _checked_storage(strategy, storage, machine),
+        storage,
         plan_file,
         progress,
     )
@@ -217,7 +219,7 @@ class NetworkSearch:
         outcomes: list[GraphOutcome] = []
         with opened_cluster(self.workers) as cluster, opened(self.store) as records:
             options = replace(self.options, workers=cluster)
-            studies = None if self._is_in_place else storage_for(self.storage, records)
+            studies = storage_for(self.storage, records)
             for number, graph in enumerate(graphs):
                 try:
                     self._report_graph(number, len(graphs))
@@ -246,7 +248,7 @@ class NetworkSearch:
         graphs_left: int,
     ) -> GraphOutcome:
         if self._is_in_place:
-            return self._search_in_place(graph, options, records, graphs_left)
+            return self._search_in_place(graph, options, records, studies, graphs_left)
         return self._search_by_model(graph, options, records, studies)
 
     def _unsearched(self, graph: Graph) -> GraphOutcome:
@@ -259,11 +261,16 @@ class NetworkSearch:
         return isinstance(self.machine, WholeNetworks)
 
     def _search_in_place(
-        self, graph: Graph, options: SearchOptions, records: Store, graphs_left: int
+        self,
+        graph: Graph,
+        options: SearchOptions,
+        records: Store,
+        studies: BaseStorage | None,
+        graphs_left: int,
     ) -> GraphOutcome:
         allowance = replace(self.allowance, graphs=graphs_left)
         return timed_search(
-            graph, self.machine, records, self.ranges, options, allowance, self.progress
+            graph, self.machine, records, self.ranges, options, allowance, self.progress, studies
         )
 
     def _search_by_model(
@@ -350,16 +357,13 @@ def _build_limits(cores: int | None, memory: int | str | None, machine: Target) 
     return limits
 
 
-def _checked_storage(
-    strategy: str, storage: str | Path | None, machine: Target
-) -> str | Path | None:
-    """Return the storage. Raises ``InputError`` for one, or a strategy, on a machine that runs whole networks."""
-    if isinstance(machine, WholeNetworks) and (strategy != DEFAULT_STRATEGY or storage is not None):
+def _check_strategy(strategy: str, machine: Target) -> None:
+    """Raise ``InputError`` for a strategy that whole runs of a network cannot follow."""
+    if strategy == "exact" and isinstance(machine, WholeNetworks):
         raise InputError(
-            f"{machine.name} is searched in whole runs of the network, by one strategy and without a study; "
-            "leave strategy and storage out"
+            f"strategy exact proves a sum of predicted costs, and on {machine.name} groups cost what their neighbours leave "
+            "in the caches; take model, greedy, heuristic, random, tpe or gp"
         )
-    return storage
 
 
 def writable_plan_file(out: Path | str | None) -> Path | None:

@@ -15,7 +15,8 @@ from autotune.graph.ranges import Ranges
 from autotune.operators.axes import Layout
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.in_place.budget import NO_LIMITS, Limits
-from autotune.runtime.in_place.timed_search import Allowance, timed_search
+from autotune.runtime.in_place.search_setup import Allowance
+from autotune.runtime.in_place.timed_search import timed_search
 from autotune.runtime.session.opening import open_model, open_network
 from autotune.store.store import Store
 from autotune.targets.device_set import DeviceSet

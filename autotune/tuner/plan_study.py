@@ -86,11 +86,17 @@ class PlanStudy:
         return tuple(f"{i:03} {kinds[a]} > {kinds[b]}" for i, (a, b) in enumerate(ends))
 
     def begin(
-        self, strategy: str, partition: Partition, decisions: Decisions | None, measurements: int
+        self,
+        strategy: str,
+        partition: Partition,
+        decisions: Decisions | None,
+        measurements: int,
+        attributes: Mapping[str, str] | None = None,
     ) -> int:
         """Enter a plan that is about to be measured, running; return the storage's number of its trial.
 
-        ``decisions`` are those that a sampler proposed (None: what the partition decides).
+        ``decisions`` are those that a sampler proposed (None: what the partition decides); ``attributes`` are more to
+        tell of the trial.
         """
         from optuna.trial import TrialState, create_trial
 
@@ -103,14 +109,26 @@ class PlanStudy:
                 "measurements": measurements,
                 "groups": self._written(partition),
                 "process": [socket.gethostname(), os.getpid()],
+                **(attributes or {}),
             },
         )
-        return self.storage.create_new_trial(self._study, trial)
+        return self.storage.create_new_trial(self.number, trial)
 
     @cached_property
-    def _study(self) -> int:
+    def number(self) -> int:
         """The storage's number of the study."""
         return self.storage.get_study_id_from_name(self.study.study_name)
+
+    def companion(self, ending: str) -> int:
+        """Return the storage's number of another study of the network, made where there is none.
+
+        It is named as this one, with an ``ending``.
+        """
+        import optuna
+
+        name = f"{self.study.study_name}{ending}"
+        optuna.create_study(storage=self.storage, study_name=name, load_if_exists=True)
+        return self.storage.get_study_id_from_name(name)
 
     def end(self, trial: int, cost: float | None) -> None:
         """Enter the cost of a plan that ``begin`` numbered; None fails its trial."""

@@ -44,13 +44,13 @@ class SqliteStudies(RDBStorage):
             bare.params, bare.distributions = {}, {}
         trial = super()._get_prepared_new_trial(study_id, bare, session)
         if template_trial is not None:
-            rows = _parameters(int(trial.trial_id), template_trial)
+            rows = parameter_rows(int(trial.trial_id), template_trial)
             if rows:
                 session.execute(insert(TrialParamModel), rows)
         return trial
 
 
-def _parameters(trial_id: int, template: FrozenTrial) -> list[dict[str, object]]:
+def parameter_rows(trial_id: int, template: FrozenTrial) -> list[dict[str, object]]:
     """Return the rows of the table of parameters. Equal distributions are one object in trials of ours."""
     written = {
         id(d): distribution_to_json(d)

@@ -21,6 +21,9 @@ REPEATS = (3, 3, 4, 6)
 MOST = 8
 """Times as many ratios where time allows: a network of half a millisecond runs forty thousand times in 20 s."""
 
+WRONG = "its outputs differ from the first plan's"
+"""Reason of a variant that runs."""
+
 
 class Screening:
     """A tournament for every place of a plan. All places are measured in the same runs.
@@ -39,6 +42,10 @@ class Screening:
     ) -> None:
         self._runs, self._groups, self._plan, self._rng = runs, groups, tuple(plan), rng
         self.fields = [(place, Tournament(place.variants)) for place in places]
+        self.failures: dict[tuple[int, Variant], str] = {}
+        """Reasons of variants that cannot run, by the number of their field."""
+        self.spared = 0
+        """Runs of variants that were left out, as they were clearly slower in the first ones."""
         self._before: Timed | None = None
 
     def build(self, is_over: Callable[[], bool]) -> None:
@@ -55,9 +62,12 @@ class Screening:
         try:
             if self._runs.is_right(self._groups.changed(self._plan, (c for _, c in drawn))):
                 return drawn
-        except AutotuneError:
-            pass
+            reason = WRONG
+        except AutotuneError as error:
+            reason = str(error)
         if len(drawn) == 1:
+            ((at, change),) = drawn
+            self.failures[at, change.variant] = reason
             return []
         half = len(drawn) // 2
         return self._built(drawn[:half]) + self._built(drawn[half:])
@@ -102,10 +112,18 @@ class Screening:
         for i in self._rng.permutation(len(self.fields)).tolist():
             place = self.fields[i][0]
             for site, groups in enumerate(place.sites):
+                self._skip_hopeless(i, waiting[i])
                 if waiting[i] and taken.isdisjoint(groups):
                     taken |= set(groups)
                     drawn.append((i, Change(place, site, waiting[i].popleft())))
         return drawn
+
+    def _skip_hopeless(self, field: int, waiting: deque[Variant]) -> None:
+        """Drop variants from the front that are clearly slower: they lose by what was seen of them."""
+        tournament = self.fields[field][1]
+        while waiting and tournament.is_hopeless(waiting[0]):
+            waiting.popleft()
+            self.spared += 1
 
     def _compare(self, drawn: list[tuple[int, Change]]) -> None:
         """Run the changes, then the plan in use; enter the ratios."""

@@ -18,6 +18,7 @@ from autotune.runtime.in_place.budget import NO_LIMITS, Budget, Limits
 from autotune.runtime.in_place.confirmation import confirm
 from autotune.runtime.in_place.factorial import Effect
 from autotune.runtime.in_place.kept_times import KeptTimes, Observed
+from autotune.runtime.in_place.plan_trials import PlanRun, PlanTrials
 from autotune.runtime.in_place.screening import RUNS, Screening
 from autotune.runtime.in_place.whole_runs import Surroundings, Timed
 from autotune.runtime.variants.fusions import Scheduled, cuts, merges
@@ -94,10 +95,11 @@ class InPlaceSearch:
     """Improves a plan of one graph in place, within a budget of time.
 
     ``scheduled`` gives heuristic schedules, ``alone`` those on one core. ``kept`` are times of earlier searches;
-    ``keep`` takes those of this one, generation by generation, also of one that an interrupt ends.
+    ``keep`` takes those of this one, generation by generation, also of one that an interrupt ends. So do ``trials``,
+    where plans and variants are entered; ``first_ratio`` is the time of the first plan over the heuristic one's.
 
     ``plan`` is the best plan so far, at any time; ``tried`` counts variants that ran, ``generations`` are the chosen
-    ones with their fresh runs.
+    ones with their fresh runs. ``history`` has the plan of each generation, with the variants until then.
     """
 
     graph: Graph
@@ -112,21 +114,41 @@ class InPlaceSearch:
     kept: KeptTimes = field(default_factory=KeptTimes)
     keep: Callable[[Sequence[Observed]], None] = lambda observed: None
     limits: Limits = NO_LIMITS
+    trials: PlanTrials | None = None
+    first_ratio: float = 1.0
     tried: int = 0
     generations: list[tuple[Confirmed, ...]] = field(default_factory=list)
+    history: list[tuple[int, tuple[Choice, ...]]] = field(default_factory=list)
     _seen: set[tuple[str, Variant]] = field(default_factory=set)
+    _seconds: float = 0.0
+    _trial: int = 0
 
     def run(self) -> tuple[Choice, ...]:
         """Improve the plan, generation by generation, until time is over or nothing was found twice."""
         groups = Groups(self.graph)
         self.runs.is_right(self.plan)
+        self._seconds = sum(self.runs.run(self.plan, RUNS).least.values())
+        self._enter_plan()
         idle = 0
         most = min(GENERATIONS, self.limits.plans)
         while idle < 2 and len(self.generations) < most and not self.budget.is_over(ENOUGH):
             confirmed = self._generation(groups)
             idle = 0 if any(one.is_adopted for one in confirmed) else idle + 1
             self.generations.append(confirmed)
+            if idle == 0:
+                self._enter_plan()
         return self.plan
+
+    @property
+    def ratio(self) -> float:
+        """Time of the plan over the heuristic plan's, as fresh runs of its changes add up."""
+        saved = sum(c.effect.seconds for one in self.generations for c in one if c.is_adopted)
+        return self.first_ratio * max(0.05, 1.0 + saved / self._seconds)
+
+    def _enter_plan(self) -> None:
+        self.history.append((self.tried, self.plan))
+        if self.trials is not None:
+            self._trial = self.trials.add(self.plan, self.ratio, self.tried)
 
     def _generation(self, groups: Groups) -> tuple[Confirmed, ...]:
         timed = self.runs.run(self.plan, RUNS)
@@ -142,6 +164,9 @@ class InPlaceSearch:
             screening.measure(self._until(begun + SCREENED * left), time_left)
         finally:
             self.keep(self._observed(groups, screening, timed))
+            if self.trials is not None:
+                base = PlanRun(self._trial, self.ratio, self.plan, timed)
+                self.trials.add_screened(base, screening.fields, screening.failures)
         over = self._until(begun + CONFIRMED * left)
         return self._confirmed(groups, self._promising(screening, timed), over)
 

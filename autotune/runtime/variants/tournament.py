@@ -17,6 +17,9 @@ V = TypeVar("V", bound=Hashable)
 
 LEAST_NOISE = 0.004
 """Standard deviation of a ratio's logarithm, at least: two equal ratios do not make certainty."""
+FIRST, SLOWER = 2, math.log(1.15)
+"""Ratios after which a variant is hopeless, if the least of them is above: ratios repeat within 3 to 5 %, and two slow
+spells in a row are rare."""
 _TO_DEVIATION = 1.4826
 """A normal distribution's standard deviation over its median absolute deviation."""
 _MEDIAN_ERROR = 1.2533
@@ -46,6 +49,11 @@ class Tournament(Generic[V]):
     def add(self, variant: V, log_ratio: float) -> None:
         """Take in one paired measurement."""
         self.entries[variant].ratios.append(log_ratio)
+
+    def is_hopeless(self, variant: V) -> bool:
+        """Return True if a variant was clearly slower than the plan in use in each of its first ratios."""
+        ratios = self.entries[variant].ratios
+        return len(ratios) >= FIRST and min(ratios) > SLOWER
 
     def halve(self, least: int = 1) -> None:
         """Keep the better half of the variants that are left, ``least`` at least."""

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from optuna.trial import TrialState
 
+from autotune.cost_model.model import CostModel
 from autotune.fusion.group import Group
 from autotune.runtime.in_place.budget import NO_LIMITS, Budget, Limits
 from autotune.runtime.in_place.kept_times import KeptTimes, Observed
+from autotune.runtime.in_place.plan_trials import PlanTrials
+from autotune.runtime.in_place.screening import Screening
 from autotune.runtime.in_place.search import InPlaceSearch
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
 from autotune.runtime.variants.schedules import estimate_of, propose_schedules
-from autotune.runtime.variants.variants import names_of
+from autotune.runtime.variants.tournament import FIRST
+from autotune.runtime.variants.variants import Groups, Place, names_of, rescheduled
 from autotune.schedule.schedule import Schedule
 from autotune.targets.opening import target
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import heuristic_choices, heuristic_schedule
+from autotune.tuner.plan_study import PlanStudy
+from autotune.tuner.problem import FusionProblem
 from autotune.tuner.progress import silent
+from autotune.tuner.schedules import GroupCosts
 from tests.runtime.in_place.stand_in import StandIn, drawn_factor
 from tests.tuner.search_case import residual
 
@@ -134,6 +143,66 @@ def test_a_small_budget_ends_soon(seconds: float) -> None:
     runs = StandIn(0)
     search(runs, seconds=seconds).run()
     assert runs.seconds < seconds + 5.0
+
+
+def test_variants_are_trials_with_their_states_and_reasons() -> None:
+    """What the tournament left is complete, the others are pruned; failed ones say why."""
+
+    def struck(choice: Choice) -> bool:
+        assert choice.schedule is not None
+        is_new = (names_of(choice), choice.schedule) not in {
+            (names_of(one), one.schedule) for one in PLAN
+        }
+        return is_new and zlib.crc32(choice.schedule.to_json().encode()) % 4 == 0
+
+    one = search(StandIn(0, drawn_factor, illegal=struck))
+    problem = FusionProblem(GRAPH, GroupCosts(CostModel.typical(SPEC), SPEC))
+    study = PlanStudy.open(problem, "stand-in", "latency", None)
+    one.trials = PlanTrials.open(study, "model", 1e6)
+    one.run()
+    plans = study.study.get_trials()
+    assert len(plans) == len(one.history) > 1
+    assert [t.value for t in plans] == sorted((t.value for t in plans), reverse=True)
+    assert plans[-1].value == pytest.approx(1e6 * one.ratio)
+    (name,) = (x for x in study.storage.get_all_studies() if x.study_name.endswith(", candidates"))
+    trials = study.storage.get_all_trials(name._study_id)
+    states = Counter(t.state for t in trials)
+    assert states.keys() == {TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL}
+    assert states[TrialState.PRUNED] > states[TrialState.COMPLETE]
+    failed = [t for t in trials if t.state is TrialState.FAIL]
+    assert {t.user_attrs["reason"] for t in failed} == {"a group cannot be built"}
+    assert all(t.user_attrs["base"] < len(plans) for t in trials)
+
+
+def test_clearly_slower_variants_take_few_runs() -> None:
+    """Half of the variants take thrice the time: after two ratios each they run no more."""
+    plan = {(names_of(choice), choice.schedule) for choice in PLAN}
+
+    def factor(choice: Choice) -> float:
+        assert choice.schedule is not None
+        is_new = (names_of(choice), choice.schedule) not in plan
+        is_slow = is_new and zlib.crc32(choice.schedule.to_json().encode()) % 2 == 0
+        return len(choice.group.ops) * (3.0 if is_slow else 1.0)
+
+    runs = StandIn(0, factor)
+    groups = Groups(GRAPH)
+    schedules = propose_schedules(
+        PLAN[0].group, PLAN[0].schedule, SPEC, estimate_of(None, SPEC), 16, np.random.default_rng(0)
+    )
+    variants = tuple(rescheduled(PLAN[0].group, one) for one in schedules)
+    place = Place(((0,),), (names_of(PLAN[0]),), variants)
+    screening = Screening(runs, groups, PLAN, [place], np.random.default_rng(0))
+    screening.measure(lambda: False, 1e3)
+    ((_, tournament),) = screening.fields
+    taken = {True: [], False: []}
+    for variant, entry in tournament.entries.items():
+        ((_, schedule),) = variant.parts
+        taken[factor(Choice(PLAN[0].group, schedule)) > 2 * len(PLAN[0].group.ops)].append(
+            len(entry.ratios)
+        )
+    assert taken[True] and set(taken[True]) == {FIRST}
+    assert min(taken[False]) > FIRST
+    assert screening.spared > 0
 
 
 def kept_of(observed: list[Observed]) -> KeptTimes:

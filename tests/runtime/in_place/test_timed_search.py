@@ -9,13 +9,15 @@ import time
 from pathlib import Path
 
 import numpy as np
+import optuna
 import pytest
+from optuna.trial import FrozenTrial, TrialState
 
 import autotune
 from autotune.errors import InputError
 from autotune.runtime.in_place.kept_times import KeptTimes
 from autotune.runtime.in_place.search import InPlaceSearch
-from autotune.runtime.in_place.timed_search import CONTEST_RUNS, CONTEST_SECONDS, Allowance
+from autotune.runtime.in_place.search_setup import CONTEST_RUNS, CONTEST_SECONDS, Allowance
 from autotune.runtime.session import plan_contest
 from autotune.schedule.schedule import Schedule
 from autotune.store.store import Store
@@ -122,10 +124,61 @@ def test_kill_9_loses_nothing_measured_and_the_next_search_begins_with_it(tmp_pa
     graph = autotune.load_network("mlp", layout=cpu.spec.layout, accuracy="close")
     times = [kept.best(choice.group) for choice in heuristic_choices(graph, cpu.spec)]
     assert any(times)
+    killed = studies_beside(place)
     result = autotune.search("mlp", "cpu:1", seconds=2.0, store=place)
     with Store.open(place) as store:
         assert store.records(cpu.spec.profile_id, "search")[: len(before)] == before
     assert result.measurements > 0
+    later = studies_beside(place)
+    assert later.keys() == killed.keys()
+    for name, trials in killed.items():
+        assert [t.number for t in later[name]] == list(range(len(later[name])))
+        assert [t.user_attrs for t in later[name][: len(trials)]] == [t.user_attrs for t in trials]
+        assert all(t.state.is_finished() for t in later[name])
+
+
+def studies_beside(store: Path) -> dict[str, list[FrozenTrial]]:
+    """Return the trials of each study in the file beside a store, as Optuna's own storage reads them."""
+    place = f"sqlite:///{store.with_name('studies.db')}"
+    names = optuna.get_all_study_names(place)
+    return {x: optuna.load_study(study_name=x, storage=place).trials for x in names}
+
+
+def test_a_search_is_a_study_of_plans_and_one_of_candidates(tmp_path: Path) -> None:
+    place = tmp_path / "own.db"
+    autotune.search("mlp", "cpu:1", seconds=3.0, store=tmp_path / "store.db", storage=place)
+    found = {
+        x: optuna.load_study(study_name=x, storage=f"sqlite:///{place}")
+        for x in optuna.get_all_study_names(f"sqlite:///{place}")
+    }
+    assert not (tmp_path / "studies.db").exists()
+    (plans, candidates) = sorted(found.values(), key=lambda study: len(study.study_name))
+    assert candidates.study_name == f"{plans.study_name}, candidates"
+    assert {t.user_attrs["strategy"] for t in (*plans.trials, *candidates.trials)} == {"model"}
+    first = plans.trials[0]
+    assert first.value == plans.user_attrs["heuristic cycles"] and first.params
+    states = {t.state for t in candidates.trials}
+    assert TrialState.PRUNED in states and TrialState.COMPLETE in states
+    for trial in candidates.trials:
+        assert trial.user_attrs["base"] < len(plans.trials) and trial.user_attrs["schedules"]
+
+
+@pytest.mark.parametrize("strategy", ["random", "tpe"])
+def test_strategies_write_their_trials_into_the_same_study(tmp_path: Path, strategy: str) -> None:
+    place = tmp_path / "store.db"
+    for name in ("heuristic", strategy):
+        result = autotune.search("mlp", "cpu:1", seconds=3.0, store=place, strategy=name)
+        assert result.found.measured_cycles is not None
+    (trials,) = studies_beside(place).values()
+    assert {t.user_attrs["strategy"] for t in trials} == {"heuristic", strategy}
+    assert result.graphs[0].trials[-1].strategy == strategy
+
+
+def test_a_proof_of_sums_is_refused_where_groups_depend_on_neighbours() -> None:
+    with pytest.raises(InputError, match=r"strategy exact proves .* on cpu:1 .* take model"):
+        autotune.search("mlp", "cpu:1", strategy="exact")
+    with pytest.raises(InputError, match="no strategy 'best'; there are model, exact"):
+        autotune.search("mlp", "cpu:1", strategy="best")
 
 
 def test_limits_of_candidates_and_plans_take_effect(tmp_path: Path) -> None:
