@@ -29,7 +29,7 @@ from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.session.compile_queue import CompileQueue
 from autotune.runtime.session.open_dims import OpenDims
 from autotune.runtime.session.padded_part import PaddedPart
-from autotune.runtime.session.part import Runs
+from autotune.runtime.session.part import Runs, SessionPart
 from autotune.runtime.session.tiered_part import TieredPart
 
 BUCKETS_KEPT = 8
@@ -116,6 +116,13 @@ class Buckets:
                     self._parts.move_to_end((line, bucket))
                     return part, extent
         return None
+
+    @property
+    def compiled(self) -> tuple[SessionPart, ...]:
+        """The programs of all buckets that have some."""
+        with self._lock:
+            held = [part.part.compiled for part in self._parts.values() if part is not None]
+        return tuple(part for part in held if part is not None)
 
     def wait_proof(self, extents: Mapping[str, int]) -> None:
         """Return when no bucket for the extents of a decoder's step is being proved, or half a second after the first

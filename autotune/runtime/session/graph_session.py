@@ -33,6 +33,7 @@ from autotune.runtime.session.opening import open_graph
 from autotune.runtime.session.request import OpenRequest
 from autotune.runtime.session.session_status import register
 from autotune.targets.protocol import Target
+from autotune.tuner.plan import GraphPlan
 
 if TYPE_CHECKING:
     from autotune.runtime.guards.variant import VariantStatus
@@ -256,6 +257,12 @@ class GraphSession:
     def events(self) -> tuple[Event, ...]:
         """Groups that could not be built at opening and steps of online learning, oldest first."""
         return (*self._opening, *self._learners.events)
+
+    def graph_plans(self) -> tuple[GraphPlan, ...]:
+        """Return the plan that the next run uses, with what its groups took."""
+        from autotune.runtime.session.saved_plan import graph_plan
+
+        return (graph_plan(self.table, self.profile(), self.target.spec),)
 
     def profile(self) -> tuple[GroupProfile, ...]:
         """Return runs, mean cost and prediction of every group, over the newest runs."""
