@@ -138,7 +138,7 @@ def test_a_network_file_that_has_changed_is_refused(tmp_path: Path) -> None:
 
 def test_a_closed_session_and_a_bad_place_are_refused(tmp_path: Path) -> None:
     session = Session(GRAPH, case.InterpretedTarget())
-    with pytest.raises(PlanError, match="cannot be written|folder"):
+    with pytest.raises(PlanError, match=r"cannot be written|folder"):
         session.save_plan(tmp_path / "nowhere" / "net.plan")
     session.close()
     with pytest.raises(AutotuneError, match="save its plan before"):
