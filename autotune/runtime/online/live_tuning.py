@@ -63,6 +63,10 @@ class LiveTuning:
         """The newest events, oldest first."""
         return self._tuner.events
 
+    def drift(self) -> None:
+        """Note that the machine has drifted: no rest holds, and what was refused may be tried again."""
+        self._tuner.drift()
+
     def stop(self) -> None:
         """End the trial and the proposer, whatever they do; the published version stays."""
         self._stopping.set()

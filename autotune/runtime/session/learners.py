@@ -36,6 +36,10 @@ if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to i
     from autotune.runtime.session.compile_queue import CompileQueue
 
 
+ON_TRIAL = -1
+"""Plan version, to the trainer, of a run by a version on trial: its groups cost what they took, but it shows no drift."""
+
+
 class Learners:
     """Trainer, tuner, variants and devices of a session over one graph; each None where the session has none.
 
@@ -72,10 +76,9 @@ class Learners:
 
             check_names(self._name, opened.graph.inputs, request.assume)
         self.specialiser = self._start_specialising(opened, request)
-        if request.online and initial.model is not None:
-            self.trainer = self._start_learning(initial, request)
         if request.online:
             self.tuner = self._start_tuning(opened, initial, request)
+            self.trainer = self._start_learning(initial, request)
 
     def _place(self, devices: DeviceSet, initial: InitialTable, request: OpenRequest) -> PlacedRuns:
         """Start the threads of several devices."""
@@ -136,7 +139,8 @@ class Learners:
         from autotune.runtime.online.learning import OnlineOptions
         from autotune.runtime.online.planning import online_trainer  # it fits and searches
 
-        assert initial.model is not None and initial.records is not None
+        assert initial.model is not None and initial.records is not None, "it is online"
+        tuner = self.tuner
         return online_trainer(
             self._current,
             self._target,
@@ -145,6 +149,7 @@ class Learners:
             initial.model,
             Objective.LATENCY if request.plan is None else request.plan.objective,
             request.options or OnlineOptions(),
+            drifted=(lambda: None) if tuner is None else tuner.drift,
         )
 
     def _start_tuning(
@@ -153,7 +158,8 @@ class Learners:
         """Tune on live requests, on targets that run whole networks on this machine."""
         from autotune.runtime.online.live_tuning import live_tuning
 
-        history = self._history
+        history, model = self._history, initial.model
+        ranked_by = None if model is None or model.is_typical else model.to_bytes()
         tuning = live_tuning(
             self._current,
             self._target,
@@ -161,7 +167,7 @@ class Learners:
             self._profile.pairs,
             lambda: registry().usage(history),
             0 if request.options is None else request.options.seed,
-            None if initial.model is None else initial.model.to_bytes(),
+            ranked_by,
         )
         if tuning is not None:
             weakref.finalize(self, tuning.stop)  # of a session that nobody closes
@@ -187,7 +193,8 @@ class Learners:
         if specialiser is not None and turn is not None and turn.is_timed:
             specialiser.note(turn, perf_counter_ns() - began)
         if self.trainer is not None and special is None:
-            self.trainer.observe(trace, fed)
+            on_trial = trace.layout is not self._current.current.layout
+            self.trainer.observe(trace._replace(plan_version=ON_TRIAL) if on_trial else trace, fed)
         if tuner is not None:
             is_quiet = specialiser is None or specialiser.is_quiet
             self.quiet = tuner.quiet if is_quiet else None
