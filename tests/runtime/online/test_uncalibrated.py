@@ -43,7 +43,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.slowness, self.drifts = 1.0, 0
         graph = case.chain()
-        self.machine: Any = case.DrawnMachine(graph, lambda names: self.slowness, noise=0.01)
+        self.machine = cast(Any, case.DrawnMachine(graph, lambda names: self.slowness, noise=0.01))
         self.machine.prepared = print  # it is of its own, as this machine is
         model = CostModel.typical(case.SPEC)
         table = annotated(self.machine.table(case.grouped(graph)), model, 0)
@@ -173,7 +173,7 @@ def test_of_short_runs_the_trainer_takes_as_many_as_the_detector(tmp_path: Path)
     trainer._clock = lambda: now
     trainer._look_seconds = looks_apart_seconds(None)
     taken: list[int] = []
-    trainer._recording.put = lambda item: taken.append(item[2])  # type: ignore[method-assign]
+    trainer._recording.put = lambda item: taken.append(item[2])
     _, trace = execute(bench.published.current, bench.machine, bench.feeds)
     for _ in range(1000):
         now += 1e-4
