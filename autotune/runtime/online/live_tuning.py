@@ -89,7 +89,9 @@ class LiveTuning:
                 if self._tuner.is_trying:
                     pause = POLL_SECONDS
                 failures = self._recovered(failures)
-            except BaseException as error:  # noqa: BLE001 - the one boundary: tuning must not end the requests
+            # the one boundary of this thread: whatever a step raises, out of memory and a library's SystemExit as well,
+            # the trial under way has to end, or requests would run by its version for ever
+            except BaseException as error:  # noqa: BLE001
                 if self._stopping.is_set():
                     return
                 failures += 1

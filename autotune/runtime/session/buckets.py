@@ -219,7 +219,9 @@ class Buckets:
                 f"{seconds:.2f} s with {len(padded.masks)} masks"
             )
             self._tell(EventKind.PADDED, text)
-        except Exception as error:  # noqa: BLE001  # without proof runs go on unpadded
+        # a user's file is imported at extents that nobody asked for: whatever that raises, ours or of ONNX or numpy, it is
+        # no proof. Runs go on unpadded, and the event tells the reason
+        except Exception as error:  # noqa: BLE001
             self._limit(line.symbol, bucket)
             text = f"{self._name}: {line.symbol} up to {bucket}: runs no padded inputs: {one_line(str(error)) or error}"
             self._tell(EventKind.UNPADDED, text)
@@ -240,8 +242,13 @@ class Buckets:
 
     def _proved(self, line: Line, bucket: int) -> PaddedGraph:
         """Prove a bucket. Raises ``Unfit`` and ``ModelError``."""
-        with pause_collector():  # it would look through the imports twice, 30 ms each
-            return prove(self._model, self._name, self._dims, line, bucket, self._runs.give_way)
+        with pause_collector() as breathe:  # it would look through the imports twice, 30 ms each
+
+            def give_way() -> None:
+                breathe()
+                self._runs.give_way()
+
+            return prove(self._model, self._name, self._dims, line, bucket, give_way)
 
     def _is_served(self, line: Line) -> bool:
         """Return True if some bucket of a line is compiled."""
