@@ -193,7 +193,7 @@ def _spread(ratios: list[float]) -> tuple[float, float]:
 
 def guard_us(session: Session, fed: Arrays) -> float:
     """Return the median microseconds of a guard that passes; 0 without a variant."""
-    specialiser = session._network._specialiser  # type: ignore[attr-defined]
+    specialiser = session._network._learners.specialiser  # type: ignore[attr-defined]
     if specialiser is None:
         return 0.0
     arrays = {x: np.ascontiguousarray(v, np.float32) for x, v in fed.items()}
@@ -289,7 +289,7 @@ def learned(low: int, high: int, folder: Path, target: str, seconds: float) -> L
             taken.append(time.perf_counter() - started)
             if first is None and session.variants:
                 first = len(taken)
-        sampling = session._network._specialiser.sampling_ns  # type: ignore[attr-defined]
+        sampling = session._network._learners.specialiser.sampling_ns  # type: ignore[attr-defined]
         with Session(path, target) as plain:
             plain.run(fed)
             ratios = [

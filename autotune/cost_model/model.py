@@ -119,6 +119,11 @@ class CostModel:
             return TYPICAL
         return "formula" if self._learned.ratios.is_formula else "guided"
 
+    @property
+    def is_typical(self) -> bool:
+        """True if no measurement of its machine is in it, nor of any like it."""
+        return self.kind == TYPICAL
+
     @classmethod
     def fit(
         cls,

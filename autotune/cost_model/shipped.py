@@ -57,6 +57,12 @@ def shipped_model(spec: HardwareSpec) -> CostModel | None:
     return None if blob is None else CostModel.from_bytes(blob, spec)
 
 
+def untrained_model(spec: HardwareSpec) -> CostModel:
+    """Return the model that knows no measurement of a machine: the shipped one, or a CPU's typical costs."""
+    shipped = shipped_model(spec)
+    return CostModel.typical(spec) if shipped is None else shipped
+
+
 def fit_model(
     records: Sequence[Record],
     spec: HardwareSpec,

@@ -41,6 +41,9 @@ def test_edges_carry_measured_costs(
     kinds = {edge["kind"] for edge in part["edges"]}
     assert {"load", "store"} <= kinds
     assert all(edge["measured_cycles"] > 0 for edge in part["edges"])
+    assert all(edge["predicted_cycles"] > 0 for edge in part["edges"]), "without a plan, too"
+    said = "shipped model" if target == "edge" else "typical costs"
+    assert said in out["predicted_by"]
     assert (part["edges"][0]["energy_fj"] is not None) == (target == "edge")
 
 
@@ -49,6 +52,8 @@ def test_a_plan_adds_what_it_predicted(tmp_path: Path, capsys: pytest.CaptureFix
     out = json.loads(shown(capsys, plan, "--graph", "--json"))
     edges = out["parts"][0]["edges"]
     assert all(edge["predicted_cycles"] is not None for edge in edges)
+    assert sum(edge["predicted_cycles"] for edge in edges) == pytest.approx(2.0)
+    assert out["predicted_by"] == "predicted by the plan"
     assert "predicted" in shown(capsys, plan, "--graph")
 
 

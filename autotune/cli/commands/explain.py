@@ -92,7 +92,7 @@ def explain(
     if graph:
         if group is not None:
             raise InputError(f"{path}: --graph shows all groups; leave --group out")
-        _explain_graph_costs(path, target, dims, accuracy, ranges, json)
+        _explain_graph_costs(path, target, dims, accuracy, ranges, store, json)
         return
     if path.suffix == ".plan":
         _refuse(path, "a plan keeps its {name}", options)
@@ -114,6 +114,7 @@ def _explain_graph_costs(
     dims: dict[str, int],
     accuracy: Accuracy | None,
     ranges: Ranges,
+    store: str | None,
     json: bool,
 ) -> None:
     """Open the network or plan on its machine, as ``run`` does, and show the costs of its edges."""
@@ -123,7 +124,7 @@ def _explain_graph_costs(
 
     machine = choose_target(machine_name(target, None, path))
     with Session(path, machine, dims=dims, accuracy=accuracy, ranges=ranges) as session:
-        explain_graph(session, json)
+        explain_graph(session, store, json)
 
 
 def _refuse(path: Path, reason: str, options: Mapping[str, object]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from autotune.cli.console import print_json, print_table
+from autotune.cli.console import print_json, print_table, say
 
 if TYPE_CHECKING:
+    from autotune.cost_model.shipped import Answer
     from autotune.graph.cost_edges import CostEdge
     from autotune.runtime.session.cost_graph import PartCosts
     from autotune.runtime.session.session import Session
@@ -18,20 +19,42 @@ WARM_UP = 2
 """Runs before the one that counts."""
 
 
-def explain_graph(session: Session, json: bool) -> None:
-    """Run a network on drawn inputs; print what the run took, edge by edge."""
+def explain_graph(session: Session, store: str | None, json: bool) -> None:
+    """Run a network on drawn inputs; print what the run took and was predicted to take, edge by edge."""
     from autotune.cli.run_check import random_inputs
     from autotune.runtime.session.cost_graph import cost_graph
 
+    answer = _answer(session, store)
     feeds = random_inputs(session, 0)
     for _ in range(WARM_UP + 1):
         session.traced_run(feeds)
-    parts = cost_graph(session)
+    parts = cost_graph(session, None if answer is None else answer.model.predict)
+    origin = "predicted by the plan" if answer is None else answer.line
     if json:
-        print_json({"network": session.name, "parts": [_document(part) for part in parts]})
+        print_json(
+            {
+                "network": session.name,
+                "predicted_by": origin,
+                "parts": [_document(part) for part in parts],
+            }
+        )
         return
+    say(origin)
     for part in parts:
         _print(part)
+
+
+def _answer(session: Session, store: str | None) -> Answer | None:
+    """Return the model that answers for groups without a prediction; None where the plan predicts all of them."""
+    steps = (step for table in session.tables for step in table.group_steps)
+    if session.tables and all(step.predicted_cycles is not None for step in steps):
+        return None
+    from autotune.cost_model.shipped import predicting_model
+    from autotune.store.store import Store
+
+    target = session.target
+    with Store.open(store) as records:
+        return predicting_model(records, target.spec, target.name)
 
 
 def _document(part: PartCosts) -> dict[str, object]:

@@ -41,6 +41,12 @@ class HostDriftRule:
             raise InputError(f"block_seconds = {self.block_seconds:g} must be ≥ 0")
 
 
+def looks_apart_seconds(rule: object) -> float:
+    """Return the seconds between two runs that a detector with this rule looks at; 0 if it looks at all."""
+    own = HostDriftRule() if rule is None else rule
+    return own.block_seconds / own.block_runs if isinstance(own, HostDriftRule) else 0.0
+
+
 class HostDriftDetector:
     """Follows the seconds that runs of one plan take. Constant time and memory a run.
 
@@ -50,7 +56,7 @@ class HostDriftDetector:
 
     def __init__(self, rule: HostDriftRule | None = None) -> None:
         self.rule = HostDriftRule() if rule is None else rule
-        self._pause_seconds = self.rule.block_seconds / self.rule.block_runs
+        self._pause_seconds = looks_apart_seconds(self.rule)
         self._up, self._down = _Side(), _Side()
         self._longest = self.rule.plateau_blocks
         """Blocks of the longest stay away from a level, or at one, that passed."""

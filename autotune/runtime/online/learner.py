@@ -115,7 +115,7 @@ class Learner(Generic[M]):
             self._state.model,
             self._work.stopping,
         )
-        if fitted is None:  # closing
+        if fitted is None:  # closing, or too few measurements for a model
             return
         model, verdict = fitted
         text, figures = self._fit_in_words(since_seconds, pairs, verdict)

@@ -57,7 +57,7 @@ class Learning(Protocol[M]):
         stopping: Callable[[], bool],
     ) -> tuple[M, Verdict | None] | None:
         """A model of these costs, and how it errs on ``replayed`` beside the model ``before``; None when
-        it was left off because of ``stopping``."""
+        it was left off because of ``stopping``, or when the costs make none."""
         ...
 
     def save(self, model: M, error: float | None, since_seconds: float) -> None:

@@ -80,6 +80,7 @@ class LiveTuner:
         self._fruitless = 0
         self._rests = 0
         self._rests_until = 0
+        self._has_drifted = False
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
 
     @property
@@ -95,6 +96,10 @@ class LiveTuner:
     def tell(self, kind: EventKind, text: str, **figures: float) -> None:
         """Add an event."""
         self._events.append(Event(kind, self._serving.runs, self._clock(), text, figures))
+
+    def drift(self) -> None:
+        """Note, from any thread, that the machine has drifted: no rest holds, and what was refused may be better now."""
+        self._has_drifted = True
 
     def step(self) -> bool:
         """Do what there is to do; return True if there may be more without further requests.
@@ -137,6 +142,10 @@ class LiveTuner:
                 self._ledger.rebase(one, seconds)
         self._fresh = ()
         plan = groupings_of(self._published.current.choices)
+        if self._has_drifted:
+            self._has_drifted = False
+            self._ledger.reopen_all(plan)
+            self._fruitless = self._rests = self._rests_until = 0
         due = self._ledger.due(plan, seconds, self._usage(), self._serving.runs)
         if due is not None:
             return self._split(*due, plan, seconds)

@@ -63,6 +63,10 @@ class LiveTuning:
         """The newest events, oldest first."""
         return self._tuner.events
 
+    def drift(self) -> None:
+        """Note that the machine has drifted: no rest holds, and what was refused may be tried again."""
+        self._tuner.drift()
+
     def stop(self) -> None:
         """End the trial and the proposer, whatever they do; the published version stays."""
         self._stopping.set()
@@ -85,7 +89,9 @@ class LiveTuning:
                 if self._tuner.is_trying:
                     pause = POLL_SECONDS
                 failures = self._recovered(failures)
-            except BaseException as error:  # noqa: BLE001 - the one boundary: tuning must not end the requests
+            # the one boundary of this thread: whatever a step raises, out of memory and a library's SystemExit as well,
+            # the trial under way has to end, or requests would run by its version for ever
+            except BaseException as error:  # noqa: BLE001
                 if self._stopping.is_set():
                     return
                 failures += 1

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event
 
-from autotune.cost_model.model import CostModel
+from autotune.cost_model.model import MIN_RECORDS, CostModel
 from autotune.cost_model.replay_set import Replayed, Verdict
+from autotune.cost_model.shipped import shipped_model
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
@@ -50,6 +51,8 @@ class ModelLearning:
     """Measurements that a plan may take."""
     apart: Apart | None = None
     """Where models are fitted, on a machine that runs need too; None: in this thread."""
+    is_kept: bool = True
+    """True if models go into the store, for later sessions and searches."""
 
     def fit(
         self,
@@ -58,7 +61,21 @@ class ModelLearning:
         before: CostModel,
         stopping: Callable[[], bool],
     ) -> tuple[CostModel, Verdict | None] | None:
-        """A model of these costs, and how it errs beside the one before; None when ``stopping``."""
+        """A model of these costs, and how it errs beside the one before; None when ``stopping``, for too few
+        measurements, and when nothing judges the first model after one at typical costs."""
+        if len(training.records) < MIN_RECORDS and shipped_model(self.target.spec) is None:
+            return None
+        found = self._fitted(training, replayed, before, stopping)
+        is_judged = found is None or found[1] is not None
+        return found if is_judged or not before.is_typical else None
+
+    def _fitted(
+        self,
+        training: TrainingSet,
+        replayed: Sequence[Replayed],
+        before: CostModel,
+        stopping: Callable[[], bool],
+    ) -> tuple[CostModel, Verdict | None] | None:
         spec, seed = self.target.spec, self.seed
         if self.apart is None:
             try:
@@ -72,6 +89,8 @@ class ModelLearning:
 
     def save(self, model: CostModel, error: float | None, since_seconds: float) -> None:
         """Keep the model in the store for later sessions and searches, with the second stage of the one before."""
+        if not self.is_kept:
+            return
         profile = self.target.spec.profile_id
         stored = self.store.load_model(profile, FEATURE_VERSION)
         if stored is not None:
@@ -135,8 +154,13 @@ def online_trainer(
     model: CostModel,
     objective: Objective,
     options: OnlineOptions,
+    drifted: Callable[[], None] = lambda: None,
 ) -> OnlineTrainer[CostModel]:
-    """Starts learning from the runs of what is published."""
+    """Starts learning from the runs of what is published; calls ``drifted`` when the machine drifts.
+
+    A model at typical costs is followed by one of the session's own runs, which the session alone uses: groups of one
+    network calibrate no machine.
+    """
     graph = published.current.graph
     closing = Event()
     alone = isinstance(target, ExclusiveTarget) and SUPPORTED
@@ -147,9 +171,19 @@ def online_trainer(
         cache,
         store,
         model,
-        ModelLearning(graph, target, store, objective, options.seed, options.measure, apart),
+        ModelLearning(
+            graph,
+            target,
+            store,
+            objective,
+            options.seed,
+            options.measure,
+            apart,
+            is_kept=not model.is_typical,
+        ),
         options,
         calibrated_error=model.metrics.get("mape"),
         trusted_since_seconds=model.metrics.get(TRUSTED_SINCE, 0.0),
         closing=closing,
+        drifted=drifted,
     )

@@ -82,7 +82,9 @@ class ProposerProcess:
                 raise AutotuneError(f"the proposing process ended: {reason}") from error
             except AutotuneError:
                 raise
-            except BaseException:  # half an answer may be left on the line
+            except (
+                BaseException
+            ):  # of whatever kind, it is raised on: half an answer may be left on the line
                 self.close()
                 raise
 

@@ -25,7 +25,8 @@ class FinishedRun:
     """One run as the learner takes it in: when it finished, its seconds, by which plan and model it ran.
 
     ``steady_seconds`` leave out what a run may have waited for other callers. ``error`` is that of its
-    predictions; ``records`` are the costs of its groups, empty for runs that are followed but not recorded.
+    predictions; ``records`` are the costs of its groups, empty for runs that are followed but not recorded. ``count`` are
+    the runs that it stands for.
     """
 
     at_seconds: float
@@ -34,6 +35,7 @@ class FinishedRun:
     versions: tuple[int, int]
     error: float | None = None
     records: tuple[Record, ...] = ()
+    count: int = 1
 
 
 class Recorder:
@@ -50,10 +52,12 @@ class Recorder:
         candidates."""
         return tuple(self._record(run, at_seconds) for run in trace.as_lowered)
 
-    def finished(self, trace: RunTrace, at_seconds: float, in_full: bool = True) -> FinishedRun:
+    def finished(
+        self, trace: RunTrace, at_seconds: float, in_full: bool = True, count: int = 1
+    ) -> FinishedRun:
         """The run; with the costs of its groups if it is wanted ``in_full``."""
         seconds, steady_seconds = self._seconds(trace)
-        run = FinishedRun(at_seconds, seconds, steady_seconds, trace.versions)
+        run = FinishedRun(at_seconds, seconds, steady_seconds, trace.versions, count=count)
         if not in_full:
             return run
         return replace(run, error=trace.error, records=self.records(trace, at_seconds))

@@ -77,7 +77,7 @@ class RunMonitor:
             self._detector.restart()
         reason: Reason | None = None
         for run in batch:
-            self.runs += 1
+            self.runs += run.count
             if self._is_disturbed(run):
                 continue
             for record in run.records:

@@ -161,6 +161,14 @@ class Ledger:
         self._open |= {one.edit.key for one in again}
         return tuple(one.edit for one in again)
 
+    def reopen_all(self, plan: Sequence[Grouping]) -> None:
+        """Let every refused edit that applies be tried again: the machine has drifted."""
+        self._open |= {
+            key
+            for key, one in self._settled.items()
+            if not one.is_adopted and applies(plan, one.edit)
+        }
+
     def due(
         self,
         plan: Sequence[Grouping],

@@ -13,6 +13,7 @@ from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable
 from autotune.runtime.online.background_worker import BackgroundWorker, Failure, Life, Restart, Work
+from autotune.runtime.online.host_drift import looks_apart_seconds
 from autotune.runtime.online.learned_state import LearnedState
 from autotune.runtime.online.learner import Learner
 from autotune.runtime.online.learner_context import LearnerContext
@@ -41,7 +42,8 @@ class OnlineTrainer(Generic[M]):
     store.
 
     A failure of either never reaches the runs: it is an event, and the work begins anew after a pause. ``wait_idle``
-    and ``close`` raise a failure that lasts. ``closing`` is set when the session closes.
+    and ``close`` raise a failure that lasts. ``closing`` is set when the session closes; ``drifted`` is called, from a
+    thread of its own, when drift is found.
     """
 
     def __init__(
@@ -59,12 +61,16 @@ class OnlineTrainer(Generic[M]):
         clock: Callable[[], float] | None = None,
         restart: Restart | None = None,
         closing: threading.Event | None = None,
+        drifted: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = SteadyClock() if clock is None else clock
         self._published, self._target, self._cache, self._store = published, target, cache, store
         self._options, self._learning_by = options, learning
         self._closing = threading.Event() if closing is None else closing
+        self._drifted = drifted
         self._runs_here = isinstance(target, ExclusiveTarget)
+        self._look_seconds = looks_apart_seconds(options.rule) if self._runs_here else 0.0
+        self._next_look_seconds, self._observed = 0.0, 0
         self._stored, self._next_seconds = 0, 0.0
         self._recorder = Recorder(target, published.current.graph.name)
         self._lock = threading.Lock()
@@ -75,7 +81,7 @@ class OnlineTrainer(Generic[M]):
         now = self._clock()
         self._state = LearnedState(model, calibrated_error, min(trusted_since_seconds, now), now)
         limit = options.backlog_runs
-        self._recording = BackgroundWorker[tuple[float, RunTrace]](
+        self._recording = BackgroundWorker[tuple[float, RunTrace, int]](
             "recording", lambda life: self._record, limit, self._failed("recording"),
             recovered=self._recovered("recording"), keeps=True, restart=restart,
             gather_seconds=GATHER_SECONDS if self._runs_here else 0.0,
@@ -92,14 +98,21 @@ class OnlineTrainer(Generic[M]):
             return tuple(self._events)
 
     def observe(self, trace: RunTrace, inputs: Mapping[str, Array]) -> None:
-        """Hand over one finished run. Returns at once.
+        """Hand over one finished run. Returns at once. Of short runs on this machine some are looked at, as many as the
+        drift detector takes; each stands for those before it.
 
         When recording is so far behind that its backlog is full, the oldest run is dropped, and an
         event says so.
         """
         self._finished += 1  # a lost count between threads only numbers an event
+        now = self._clock()
+        if self._look_seconds:
+            if now < self._next_look_seconds:
+                return
+            self._next_look_seconds = now + self._look_seconds
         self._inputs = inputs
-        self._recording.put((self._clock(), trace))
+        count, self._observed = self._finished - self._observed, self._finished
+        self._recording.put((now, trace, count))
 
     def wait_idle(self, timeout_seconds: float | None = None) -> None:
         """Return when everything handed over is stored and learned from. Raises ``AutotuneError``
@@ -125,7 +138,7 @@ class OnlineTrainer(Generic[M]):
         )  # fmt: skip
         return Learner(context, self._state, self._learning_by).take
 
-    def _record(self, batch: list[tuple[float, RunTrace]]) -> None:
+    def _record(self, batch: list[tuple[float, RunTrace, int]]) -> None:
         """The recording thread's work."""
         if self._stored >= PRUNE_EVERY:
             self._store.prune_runs(self._target.spec.profile_id, RECORDS_KEPT)
@@ -134,7 +147,10 @@ class OnlineTrainer(Generic[M]):
         if dropped:
             text = f"{dropped} runs came faster than they could be stored, and were not"
             self._note(EventKind.DROPPED, text, runs=dropped)
-        runs = [self._recorder.finished(trace, at, self._is_recorded(at)) for at, trace in batch]
+        runs = [
+            self._recorder.finished(trace, at, self._is_recorded(at), count)
+            for at, trace, count in batch
+        ]
         records = [record for run in runs for record in run.records]
         self._store.add(records)
         self._stored += len(records)
@@ -164,3 +180,5 @@ class OnlineTrainer(Generic[M]):
     def _tell(self, event: Event) -> None:
         with self._lock:
             self._events.append(event)
+        if event.kind is EventKind.DRIFT:
+            self._drifted()

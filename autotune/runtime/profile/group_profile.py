@@ -114,8 +114,8 @@ class GroupProfile:
             "mean_cycles": self.mean_cycles,
             "deviation_cycles": self.deviation_cycles,
             "newest_cycles": self.newest_cycles,
-            "mean_energy_fj": self.mean_energy_fj,
-            "mean_dram_bytes": self.mean_dram_bytes,
+            "mean_energy_fj": _counted(self.mean_energy_fj),
+            "mean_dram_bytes": _counted(self.mean_dram_bytes),
             "predicted_cycles": self.predicted_cycles,
             "error": self.error,
             "counters": {name: value for name, value in self.counters.items() if value},
@@ -139,6 +139,11 @@ def joined_rows(rows: Iterable[GroupProfile]) -> tuple[GroupProfile, ...]:
         known = found.get(row.row_key)
         found[row.row_key] = row if known is None else known.joined(row)
     return tuple(found.values())
+
+
+def _counted(mean: float) -> float | None:
+    """Return a mean of what each program has some of; None where nothing counts it, as on a real machine."""
+    return mean if mean > 0 else None
 
 
 def _first(one: float | None, two: float | None) -> float | None:

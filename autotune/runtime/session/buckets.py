@@ -29,7 +29,7 @@ from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.session.compile_queue import CompileQueue
 from autotune.runtime.session.open_dims import OpenDims
 from autotune.runtime.session.padded_part import PaddedPart
-from autotune.runtime.session.part import Runs
+from autotune.runtime.session.part import Runs, SessionPart
 from autotune.runtime.session.tiered_part import TieredPart
 
 BUCKETS_KEPT = 8
@@ -116,6 +116,13 @@ class Buckets:
                     self._parts.move_to_end((line, bucket))
                     return part, extent
         return None
+
+    @property
+    def compiled(self) -> tuple[SessionPart, ...]:
+        """The programs of all buckets that have some."""
+        with self._lock:
+            held = [part.part.compiled for part in self._parts.values() if part is not None]
+        return tuple(part for part in held if part is not None)
 
     def wait_proof(self, extents: Mapping[str, int]) -> None:
         """Return when no bucket for the extents of a decoder's step is being proved, or half a second after the first
@@ -212,7 +219,9 @@ class Buckets:
                 f"{seconds:.2f} s with {len(padded.masks)} masks"
             )
             self._tell(EventKind.PADDED, text)
-        except Exception as error:  # noqa: BLE001  # without proof runs go on unpadded
+        # a user's file is imported at extents that nobody asked for: whatever that raises, ours or of ONNX or numpy, it is
+        # no proof. Runs go on unpadded, and the event tells the reason
+        except Exception as error:  # noqa: BLE001
             self._limit(line.symbol, bucket)
             text = f"{self._name}: {line.symbol} up to {bucket}: runs no padded inputs: {one_line(str(error)) or error}"
             self._tell(EventKind.UNPADDED, text)
@@ -233,8 +242,13 @@ class Buckets:
 
     def _proved(self, line: Line, bucket: int) -> PaddedGraph:
         """Prove a bucket. Raises ``Unfit`` and ``ModelError``."""
-        with pause_collector():  # it would look through the imports twice, 30 ms each
-            return prove(self._model, self._name, self._dims, line, bucket, self._runs.give_way)
+        with pause_collector() as breathe:  # it would look through the imports twice, 30 ms each
+
+            def give_way() -> None:
+                breathe()
+                self._runs.give_way()
+
+            return prove(self._model, self._name, self._dims, line, bucket, give_way)
 
     def _is_served(self, line: Line) -> bool:
         """Return True if some bucket of a line is compiled."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from autotune.fusion.group import Group
 from autotune.graph.cost_edges import CostEdge, EdgeKind, GroupCost, Rates, cost_edges
 from autotune.runtime.execution.execution import GroupRun
 from autotune.runtime.execution.program_table import GroupStep, ProgramTable
 from autotune.runtime.session.network_session import NetworkSession
+from autotune.schedule.schedule import Schedule
 from autotune.targets.spec import HardwareSpec
 
 
@@ -22,23 +24,27 @@ class PartCosts:
     edges: tuple[CostEdge, ...]
 
 
+Predict = Callable[[Group, Schedule], float]
+"""Cycles that a model expects of a group."""
+
+
 def rates_of(spec: HardwareSpec) -> Rates:
     """Return the peak rates of a machine."""
     return Rates(2.0 * spec.peak_macs_per_cycle, spec.dram.bytes_per_cycle)
 
 
-def cost_graph(session: NetworkSession) -> tuple[PartCosts, ...]:
+def cost_graph(session: NetworkSession, predict: Predict | None = None) -> tuple[PartCosts, ...]:
     """Return the cost edges of each part that the last run reached, costs of all its runs in total.
 
-    A part of several is reached by an edge of control flow, which carries the cost of the part. Raises ``AutotuneError``
-    before the first run.
+    A part of several is reached by an edge of control flow, which carries the cost of the part. ``predict`` answers for
+    groups of which the plan says nothing. Raises ``AutotuneError`` before the first run.
     """
     runs: dict[int, list[GroupRun]] = defaultdict(list)
     for run in session.last_run.groups:
         runs[id(run.step)].append(run)
     parts = session.parts
     made = [
-        part_costs(name, one.table, runs, session.target.spec)
+        part_costs(name, one.table, runs, session.target.spec, predict)
         for name, one in parts.items()
         if any(id(step) in runs for step in one.table.group_steps)
     ]
@@ -46,20 +52,26 @@ def cost_graph(session: NetworkSession) -> tuple[PartCosts, ...]:
 
 
 def part_costs(
-    name: str, table: ProgramTable, runs: Mapping[int, list[GroupRun]], spec: HardwareSpec
+    name: str,
+    table: ProgramTable,
+    runs: Mapping[int, list[GroupRun]],
+    spec: HardwareSpec,
+    predict: Predict | None = None,
 ) -> PartCosts:
     """Return the edges of a table; ``runs`` are those of its steps, by the step's ``id``."""
-    groups = [_group_cost(step, runs.get(id(step), [])) for step in table.group_steps]
+    groups = [_group_cost(step, runs.get(id(step), []), predict) for step in table.group_steps]
     counts = Counter(len(runs.get(id(step), [])) for step in table.group_steps)
     edges = cost_edges(table.graph, groups, rates_of(spec))
     return PartCosts(name, max(counts, default=0), edges)
 
 
-def _group_cost(step: GroupStep, runs: list[GroupRun]) -> GroupCost:
-    count = len(runs)
-    predicted = None if step.predicted_cycles is None else step.predicted_cycles * count
+def _group_cost(step: GroupStep, runs: list[GroupRun], predict: Predict | None) -> GroupCost:
+    count, one = len(runs), step.predicted_cycles
+    if one is None and predict is not None:
+        one = predict(step.group, step.schedule)
+    predicted = None if one is None else one * count
     if not count:
-        return GroupCost(step.operators, step.predicted_cycles, None, None)
+        return GroupCost(step.operators, one, None, None)
     energy = sum(run.execution.energy_fj for run in runs)
     cycles = float(sum(run.execution.cycles for run in runs))
     return GroupCost(step.operators, predicted, cycles, float(energy) if energy else None)

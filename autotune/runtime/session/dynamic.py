@@ -322,6 +322,12 @@ class DynamicSession:
         here = [event for part in self._parts(wait=False).values() for event in part.events]
         return tuple(sorted([*gone, *here], key=lambda event: event.at_seconds))
 
+    def graph_plans(self) -> tuple[GraphPlan, ...]:
+        """The plans of all parts that are compiled, of padded shapes as well."""
+        padded = () if self._buckets is None else self._buckets.compiled
+        sessions = (*self._parts(wait=False).values(), *(part.session for part in padded))
+        return tuple(plan for session in sessions for plan in session.graph_plans())
+
     def profile(self) -> tuple[GroupProfile, ...]:
         """Executions, cost, origin and resources of every group, of parts that have gone as well."""
         return self.history.rows()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping
-from itertools import chain
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from autotune.errors import AutotuneError, ExactnessError, InputError, RangeError
+from autotune.errors import AutotuneError, ExactnessError, RangeError
 from autotune.graph.graph import Graph
 from autotune.operators.interval import Interval
 from autotune.runtime.execution.collector_pause import pause_collector
@@ -27,24 +26,17 @@ from autotune.runtime.profile.registry import registry
 from autotune.runtime.profile.session_profile import SessionProfile
 from autotune.runtime.session.building import announce_splits
 from autotune.runtime.session.fallback_session import FallbackSession
-from autotune.runtime.session.initial_table import InitialTable, initial_table
+from autotune.runtime.session.initial_table import initial_table
+from autotune.runtime.session.learners import Learners
 from autotune.runtime.session.network_session import Arrays, NetworkSession, PlannedBy
-from autotune.runtime.session.opening import OpenedGraph, open_graph
+from autotune.runtime.session.opening import open_graph
 from autotune.runtime.session.request import OpenRequest
 from autotune.runtime.session.session_status import register
-from autotune.targets.device_set import DeviceSet
 from autotune.targets.protocol import Target
-from autotune.tuner.objective import Objective
+from autotune.tuner.plan import GraphPlan
 
-if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
-    from autotune.cost_model.model import CostModel
-    from autotune.runtime.devices.placed_runs import PlacedRuns
-    from autotune.runtime.guards.specialiser import Specialiser
-    from autotune.runtime.guards.variant import Variant, VariantStatus
-    from autotune.runtime.online.live_tuning import LiveTuning
-    from autotune.runtime.online.serving import Serving
-    from autotune.runtime.online.trainer import OnlineTrainer
-    from autotune.runtime.session.compile_queue import CompileQueue
+if TYPE_CHECKING:
+    from autotune.runtime.guards.variant import VariantStatus
 
 
 class GraphSession:
@@ -74,11 +66,6 @@ class GraphSession:
         self.history = SessionProfile(self.target.spec.profile_id) if history is None else history
         self._profile = self.history.whole if history is None else history.open_graph()
         self._last_run: RunTrace | None = None
-        self._trainer: OnlineTrainer[CostModel] | None = None
-        self._tuner: LiveTuning | None = None
-        self._placed: PlacedRuns | None = None
-        self._quiet: Serving | None = None
-        """What a request takes two of, while learning need not see each."""
         self._closing = threading.Lock()
         self._closed = False
         initial = initial_table(opened, self.target, request.store, request.online, request.limits)
@@ -88,116 +75,20 @@ class GraphSession:
         self._opening = (*announce_splits(initial.table), *initial.borrowed)
         self._own_store = initial.records if initial.owns_records else None
         self._current = CurrentTable(initial.table)
-        if isinstance(self.target, DeviceSet):
-            self._placed = self._place(self.target, initial, request)
-        self._assumed = {x: y for x, y in request.assume.items() if x in self._graph.inputs}
-        self._queue: CompileQueue | None = None
-        self._specialiser = self._start_specialising(opened, request)
+        histories = self.history, self._profile
         try:
-            if request.online and initial.model is not None:
-                objective = Objective.LATENCY if request.plan is None else request.plan.objective
-                self._trainer = self._start_learning(initial, objective, request)
-            if request.online:
-                self._tuner = self._start_tuning(initial, request)
-        except BaseException:
+            self._learners = Learners(
+                opened, initial, self._current, request, histories, self._is_part
+            )
+        except (
+            BaseException
+        ):  # raised on: a store that was opened here is closed, and nothing else is open yet
             self._close_store()
             raise
         if self._is_part:
             weakref.finalize(self, self.history.close_graph, self._profile).atexit = False
         else:
             register(self)
-
-    def _place(self, devices: DeviceSet, initial: InitialTable, request: OpenRequest) -> PlacedRuns:
-        """Start the threads of several devices."""
-        from autotune.runtime.devices.placed_runs import PlacedRuns  # most sessions have one device
-
-        if request.assume:
-            raise InputError(
-                f"{self.name}: a session of several devices has no variants; leave assume out"
-            )
-        known = None if request.plan is None else request.plan.devices
-        heirs = () if known is None else known.by_speed
-        placed = PlacedRuns(self._current, devices, heirs, initial.cache)
-        weakref.finalize(self, placed.close)
-        return placed
-
-    def _start_specialising(self, opened: OpenedGraph, request: OpenRequest) -> Specialiser | None:
-        """Build the variant that the user assumes; look for others where the session learns."""
-        if request.assume and not self._is_part:
-            from autotune.runtime.guards.assumptions import check_names
-
-            check_names(self.name, self._graph.inputs, request.assume)
-        if (not self._assumed and not request.online) or isinstance(self.target, DeviceSet):
-            return None
-        from autotune.runtime.guards.specialiser import Specialiser
-        from autotune.runtime.session.specialisation import (
-            Specialisation,  # it simplifies and plans
-        )
-
-        accuracy = request.accuracy if request.plan is None else request.plan.accuracy
-        profile, clock = self._profile, self.history.clock
-        builder = Specialisation(
-            opened,
-            self.target,
-            accuracy,
-            request.limits,
-            lambda: {row.operators: row.mean_cycles for row in profile.rows(clock())},
-        )
-        active: tuple[Variant, ...] = ()
-        if self._assumed:
-            made = builder.assumed(self._assumed, self._current.current)
-            self._opening = (*self._opening, made.event)
-            active = () if made.variant is None else (made.variant,)
-            if active and not request.online:
-                self._opening = (*self._opening, *builder.shared(self._current, active[0]))
-        if not request.online:
-            return Specialiser(self._graph, active) if active else None
-        from autotune.runtime.session.compile_queue import CompileQueue
-
-        self._queue = CompileQueue(self.name)
-        current = self._current  # the specialiser must not keep the session
-        return Specialiser(
-            self._graph,
-            active,
-            builder.learned(current),
-            self._queue.put,
-            plan_version=lambda: current.current.plan_version,
-        )
-
-    def _start_learning(
-        self, initial: InitialTable, objective: Objective, request: OpenRequest
-    ) -> OnlineTrainer[CostModel]:
-        from autotune.runtime.online.learning import OnlineOptions
-        from autotune.runtime.online.planning import online_trainer  # it fits and searches
-
-        assert initial.model is not None and initial.records is not None
-        return online_trainer(
-            self._current,
-            self.target,
-            initial.cache,
-            initial.records,
-            initial.model,
-            objective,
-            request.options or OnlineOptions(),
-        )
-
-    def _start_tuning(self, initial: InitialTable, request: OpenRequest) -> LiveTuning | None:
-        """Tune on live requests, on targets that run whole networks on this machine."""
-        from autotune.runtime.online.live_tuning import live_tuning
-
-        history = self.history  # the tuner must not keep the session
-        tuning = live_tuning(
-            self._current,
-            self.target,
-            self.ranges,
-            self._profile.pairs,
-            lambda: registry().usage(history),
-            0 if request.options is None else request.options.seed,
-            None if initial.model is None else initial.model.to_bytes(),
-        )
-        if tuning is not None:
-            weakref.finalize(self, tuning.stop)  # of a session that nobody closes
-        return tuning
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
         """Run the graph once and return its outputs by name, in the network's element types.
@@ -216,7 +107,8 @@ class GraphSession:
             outputs, trace = fed.traced_run(inputs)
             self._last_run = trace
             return outputs, trace
-        quiet = self._quiet
+        learners = self._learners
+        quiet = learners.quiet
         tick = None if quiet is None else next(quiet.ticks)
         if (
             quiet is None
@@ -224,48 +116,21 @@ class GraphSession:
             or tick % (2 * WATCHED) < 2
             or quiet.first_tick <= tick < quiet.end_tick
         ):
-            outputs, trace = self._watched_run(fed, began, tick)
+            outputs, trace = learners.run(fed, began, tick)
         else:  # a request that nobody looks at touches as little as one of a session that does not learn
             outputs, trace = execute(self._current.current, self.target, fed)
             next(quiet.ticks)
-            if self._trainer is not None:
-                self._trainer.observe(trace, fed)
+            if learners.trainer is not None:
+                learners.trainer.observe(trace, fed)
         self._last_run = trace
         made = self._adapter.from_float32(outputs)
         self._profile.record(trace, began, perf_counter_ns())
         return made, trace
 
-    def _watched_run(
-        self, fed: dict[str, npt.NDArray[np.float32]], began: int, tick: int | None
-    ) -> tuple[dict[str, npt.NDArray[np.float32]], RunTrace]:
-        """Run by the version that is chosen for these inputs, and let learning see it. With a ``tick`` it stands for
-        ``WATCHED`` requests."""
-        specialiser, tuner = self._specialiser, self._tuner
-        count = WATCHED if tick is not None and tick % (2 * WATCHED) < 2 else 1
-        turn = None if specialiser is None else specialiser.take(fed, count)
-        special = None if turn is None else turn.variant
-        if special is not None:
-            outputs, trace = execute(special.table, self.target, fed)
-        elif tuner is not None:
-            outputs, trace = tuner.run(fed, tick)
-        elif self._placed is not None:
-            outputs, trace = self._placed.run(fed)
-        else:
-            outputs, trace = execute(self._current.current, self.target, fed)
-        if specialiser is not None and turn is not None and turn.is_timed:
-            specialiser.note(turn, perf_counter_ns() - began)
-        if self._trainer is not None and special is None:
-            self._trainer.observe(trace, fed)
-        if tuner is not None:
-            is_quiet = specialiser is None or specialiser.is_quiet
-            self._quiet = tuner.quiet if is_quiet else None
-        return outputs, trace
-
     @property
     def variants(self) -> tuple[VariantStatus, ...]:
         """The variants for classes of inputs, and the runs that they served."""
-        found = () if self._specialiser is None else self._specialiser.active
-        return tuple(variant.status for variant in found)
+        return self._learners.variants
 
     def serving(self, inputs: Arrays) -> NetworkSession:
         """Return the session that runs these inputs: this one or a fallback. Raises
@@ -309,7 +174,7 @@ class GraphSession:
 
         arrays = draw_graph_inputs(self._graph, rng)
         arrays |= {x: np.clip(arrays[x], r.low, r.high) for x, r in self.ranges.items()}
-        classes = self._assumed.items()
+        classes = self._learners.assumed.items()
         return arrays | {x: one.draw(arrays[x]).astype(arrays[x].dtype) for x, one in classes}
 
     @property
@@ -320,7 +185,7 @@ class GraphSession:
     @property
     def is_online(self) -> bool:
         """True if the session learns from its runs."""
-        return self._trainer is not None or self._tuner is not None
+        return self._learners.are_online
 
     @property
     def is_closed(self) -> bool:
@@ -364,7 +229,7 @@ class GraphSession:
     @property
     def is_fixed(self) -> bool:
         """True if its plan stays as it is: it neither learns nor has variants."""
-        return self._trainer is None and self._tuner is None and self._specialiser is None
+        return self._learners.are_none
 
     def share(self, table: ProgramTable) -> None:
         """Run by ``table`` from now on: that of the same plan, with programs that other shapes share."""
@@ -373,8 +238,7 @@ class GraphSession:
     @property
     def tables(self) -> tuple[ProgramTable, ...]:
         """The program table of the next run, then those of variants."""
-        found = () if self._specialiser is None else self._specialiser.active
-        return (self._current.current, *(variant.table for variant in found))
+        return (self._current.current, *self._learners.tables)
 
     @property
     def last_run(self) -> RunTrace:
@@ -394,9 +258,13 @@ class GraphSession:
     @property
     def events(self) -> tuple[Event, ...]:
         """Groups that could not be built at opening and steps of online learning, oldest first."""
-        learners = (self._trainer, self._tuner, self._placed, self._specialiser)
-        learned = [x.events for x in learners if x is not None]
-        return (*self._opening, *sorted(chain(*learned), key=lambda event: event.at_seconds))
+        return (*self._opening, *self._learners.events)
+
+    def graph_plans(self) -> tuple[GraphPlan, ...]:
+        """Return the plan that the next run uses, with what its groups took."""
+        from autotune.runtime.session.saved_plan import graph_plan
+
+        return (graph_plan(self.table, self.profile(), self.target.spec),)
 
     def profile(self) -> tuple[GroupProfile, ...]:
         """Return runs, mean cost and prediction of every group, over the newest runs."""
@@ -411,10 +279,7 @@ class GraphSession:
 
         Raises ``AutotuneError`` when that takes longer, or when the learning failed.
         """
-        if self._queue is not None:
-            self._queue.wait(timeout_seconds)
-        if self._trainer is not None:
-            self._trainer.wait_idle(timeout_seconds)
+        self._learners.wait_idle(timeout_seconds)
 
     def close(self) -> None:
         """Stop learning and close the store if the session opened it. Closing again does nothing.
@@ -426,16 +291,7 @@ class GraphSession:
                 return
             self._closed = True
         try:
-            if self._specialiser is not None:
-                self._specialiser.stop()
-            if self._queue is not None:
-                self._queue.close()
-            if self._placed is not None:
-                self._placed.close()
-            if self._tuner is not None:
-                self._tuner.close()
-            if self._trainer is not None:
-                self._trainer.close()
+            self._learners.close()
         finally:
             self._close_store()
             self._close_profile()

@@ -66,8 +66,8 @@ def initial_table(
 ) -> InitialTable:
     """Return the first table of a network: by its plan if it has one, else by rule, built within ``limits``.
 
-    ``online`` opens the store and predicts every group by its cost model. On a target that runs whole networks
-    it needs no model: live requests decide there. Raises ``AutotuneError`` where another target has none.
+    ``online`` opens the store and predicts every group by its cost model; a CPU that was never calibrated is predicted
+    at typical costs, as live requests decide there. Raises ``AutotuneError`` where another target has no model.
     """
     if isinstance(target, DeviceSet):
         return InitialTable(_placed_table(network, target, online), PlannedBy.PLAN)
@@ -81,8 +81,6 @@ def initial_table(
     try:
         answer = _answer(records, target)
         table, build = _table(network, target, cache, limits)
-        if answer is None:
-            return InitialTable(table, planned_by, cache, None, (), records, owns, build)
         table = _predicted(table, answer.model)
     except BaseException:
         if owns:
@@ -93,20 +91,25 @@ def initial_table(
     )
 
 
-def _answer(records: Store, target: Target) -> Answer | None:
-    """Return the model that answers for a target; None where live requests decide without one."""
+def _answer(records: Store, target: Target) -> Answer:
+    """Return the model that learning begins with."""
     try:
         return open_model(records, target)
-    except StoreError:
-        if isinstance(target, WholeNetworks):
-            return None
-        raise
+    except StoreError:  # never calibrated, or by an older version
+        if not isinstance(target, WholeNetworks):
+            raise
+        from autotune.cost_model.shipped import Answer, untrained_model
+
+        return Answer(untrained_model(target.spec), target.name)
 
 
 def _borrowed(answer: Answer) -> tuple[Event, ...]:
-    if not answer.model.is_shared:
+    from autotune.cost_model.model import TYPICAL
+
+    model = answer.model
+    if not (model.is_shared or model.is_typical):
         return ()
-    figures = {"mape": answer.model.metrics["mape"]}
+    figures = {"mape": model.metrics[TYPICAL if model.is_typical else "mape"]}
     return (Event(EventKind.BORROWED, 0, time.time(), answer.line, figures),)
 
 

@@ -18,6 +18,7 @@ from autotune.runtime.execution.signature import TensorInfo
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 from autotune.runtime.profile.session_profile import SessionProfile
 from autotune.targets.protocol import Target
+from autotune.tuner.plan import GraphPlan
 
 if TYPE_CHECKING:
     from autotune.runtime.guards.variant import VariantStatus
@@ -144,6 +145,10 @@ class NetworkSession(Protocol):
     @property
     def history(self) -> SessionProfile:
         """The profile that its runs enter; parts share that of their session."""
+        ...
+
+    def graph_plans(self) -> tuple[GraphPlan, ...]:
+        """Return the plans that its graphs run by now, with what their runs took."""
         ...
 
     def profile(self) -> tuple[GroupProfile, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.arguments import dims_of
+from autotune.disk.file_stamp import FileStamp
 from autotune.errors import InputError, PlanError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
@@ -52,6 +53,8 @@ class OpenRequest:
     assume: Classes = field(default_factory=dict)
     """Classes of inputs that variants are built for."""
     limits: BuildLimits = NO_LIMITS
+    stamp: FileStamp | None = None
+    """What tells if the file is still the one that was opened; None for a graph."""
     is_part: bool = False
     """True for one graph of a network file: its table is kept on disk, as that of a whole file is."""
 
@@ -128,6 +131,7 @@ def open_request(
         options,
         classes,
         build,
+        FileStamp.of(network) if isinstance(network, Path) else None,
     )
 
 

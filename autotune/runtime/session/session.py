@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.display import Card, Displayed
+from autotune.errors import AutotuneError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges
@@ -28,7 +29,7 @@ from autotune.runtime.session.out_of_range import OutOfRangePolicy
 from autotune.runtime.session.request import open_request
 from autotune.runtime.session.session_status import status_of
 from autotune.targets.protocol import Target
-from autotune.tuner.plan import Plan
+from autotune.tuner.plan import GraphPlan, Plan
 
 if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
     from autotune.runtime.guards.assumptions import Assumptions
@@ -90,24 +91,23 @@ class Session(Displayed):
         cores: int | None = None,
         memory: int | str | None = None,
     ) -> None:
-        self._network: NetworkSession = open_session(
-            open_request(
-                source,
-                target,
-                store,
-                online,
-                dims,
-                plan=plan,
-                options=options,
-                threads=threads,
-                accuracy=accuracy,
-                ranges=ranges,
-                outside=outside,
-                assume=assume,
-                cores=cores,
-                memory=memory,
-            )
+        self._request = open_request(
+            source,
+            target,
+            store,
+            online,
+            dims,
+            plan=plan,
+            options=options,
+            threads=threads,
+            accuracy=accuracy,
+            ranges=ranges,
+            outside=outside,
+            assume=assume,
+            cores=cores,
+            memory=memory,
         )
+        self._network: NetworkSession = open_session(self._request)
 
     def run(self, *inputs: Any, **named: Any) -> dict[str, npt.NDArray[Any]]:
         """Run the network once and return its outputs by name, in the network's element types.
@@ -246,6 +246,28 @@ class Session(Displayed):
         ``autotune status`` shows the same of the sessions of other processes.
         """
         return status_of(self._network)
+
+    def save_plan(self, path: Path | str) -> Plan:
+        """Write the plan that the next run uses to a file, and return it; what was learned stays in use.
+
+        ``Session(path)`` and ``autotune run`` open it as a plan that a search has made. It holds every graph that is
+        compiled, and measured costs of the groups that ran; variants for classes of inputs are no part of a plan.
+
+        Raises ``PlanError`` for a file that cannot be written and for a network file that has changed since it was
+        opened, ``InputError`` for a session of several devices, and ``AutotuneError`` for a closed session and while
+        no shapes are known.
+        """
+        from autotune.runtime.session.saved_plan import plan_of
+
+        if self.is_closed:
+            raise AutotuneError(f"{self.name}: the session is closed; save its plan before")
+        plan = plan_of(self._request, self.graph_plans(), self.name)
+        plan.save(path)
+        return plan
+
+    def graph_plans(self) -> tuple[GraphPlan, ...]:
+        """Return the plans that the compiled graphs run by now, with what their runs took."""
+        return self._network.graph_plans()
 
     def profile(self) -> tuple[GroupProfile, ...]:
         """Return executions, cost, origin and resources of every group."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
 from autotune.errors import PlanError
+from autotune.runtime.execution import collector_pause
 from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.session.session import Session
 from tests.runtime import runtime_case as case
@@ -57,6 +59,35 @@ def test_it_works_again_when_several_threads_have_ended_in_any_order() -> None:
     for thread in threads:
         thread.join()
     assert gc.isenabled()
+
+
+class Ring:
+    """Garbage that only the collector finds."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_long_work_lets_it_find_garbage_now_and_then(
+    is_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector_pause, "BREATH_SECONDS", 0.0)
+    if not is_on:
+        gc.disable()
+    with pause_collector() as breathe:
+        ring = weakref.ref(Ring())
+        assert ring() is not None
+        breathe()
+        assert (ring() is None) == is_on, "a collector that a user switched off stays off"
+        assert not gc.isenabled()
+
+
+def test_short_work_is_not_stopped() -> None:
+    with pause_collector() as breathe:
+        ring = weakref.ref(Ring())
+        breathe()
+        assert ring() is not None
 
 
 def test_a_session_leaves_it_on() -> None:

@@ -33,7 +33,7 @@ def resting(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[GraphSession, Arr
 
 def test_one_request_in_many_is_watched(resting: tuple[GraphSession, Arrays]) -> None:
     network, inputs = resting
-    tuner: Any = network._tuner
+    tuner: Any = network._learners.tuner
     window = tuner._serving._window
     before, runs = len(window._rows), tuner._serving.runs
     wanted = network.reference_outputs(inputs)
@@ -47,7 +47,7 @@ def test_one_request_in_many_is_watched(resting: tuple[GraphSession, Arrays]) ->
 def test_a_trial_sees_the_requests_of_its_window(resting: tuple[GraphSession, Arrays]) -> None:
     network, inputs = resting
     noted: list[int] = []
-    tuner: Any = network._tuner
+    tuner: Any = network._learners.tuner
     first = tuner._serving.runs + 2 * WATCHED
 
     class Trial:

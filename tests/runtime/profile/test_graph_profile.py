@@ -162,6 +162,16 @@ def test_counters_and_traffic_are_averaged_where_the_machine_counts() -> None:
         assert got == pytest.approx(plain_moments(values)[0])
 
 
+def test_what_no_machine_counted_is_unknown_and_not_nothing() -> None:
+    profile = GraphProfile()
+    profile.record(timed(TABLE, [5] * len(TABLE.group_steps)), 0, 5)
+    row = profile.rows(1)[0].document()
+    assert row["mean_energy_fj"] is None and row["mean_dram_bytes"] is None
+    profile = GraphProfile()
+    profile.record(counted(bandwidth=1.0), 0, 1)
+    assert profile.rows(1)[0].document()["mean_energy_fj"] > 0
+
+
 def test_the_newest_prediction_is_shown_with_its_error() -> None:
     profile = GraphProfile()
     exact = {

@@ -1,0 +1,246 @@
+"""The learners of a graph session: what improves its plan while it serves, and which version each request runs by."""
+
+from __future__ import annotations
+
+import weakref
+from itertools import chain
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.errors import InputError
+from autotune.runtime.execution.event import Event
+from autotune.runtime.execution.execution import RunTrace, execute
+from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
+from autotune.runtime.online.watching import WATCHED
+from autotune.runtime.profile.graph_profile import GraphProfile
+from autotune.runtime.profile.registry import registry
+from autotune.runtime.profile.session_profile import SessionProfile
+from autotune.runtime.session.initial_table import InitialTable
+from autotune.runtime.session.opening import OpenedGraph
+from autotune.runtime.session.request import OpenRequest
+from autotune.targets.device_set import DeviceSet
+from autotune.targets.protocol import Target
+from autotune.tuner.objective import Objective
+
+if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
+    from autotune.cost_model.model import CostModel
+    from autotune.runtime.devices.placed_runs import PlacedRuns
+    from autotune.runtime.guards.specialiser import Specialiser
+    from autotune.runtime.guards.variant import Variant, VariantStatus
+    from autotune.runtime.online.live_tuning import LiveTuning
+    from autotune.runtime.online.serving import Serving
+    from autotune.runtime.online.trainer import OnlineTrainer
+    from autotune.runtime.session.compile_queue import CompileQueue
+
+
+ON_TRIAL = -1
+"""Plan version, to the trainer, of a run by a version on trial: its groups cost what they took, but it shows no drift."""
+
+
+class Learners:
+    """Trainer, tuner, variants and devices of a session over one graph; each None where the session has none.
+
+    Holds no reference to the session: one that nobody closes ends with its last user. Raises as ``GraphSession`` does.
+    """
+
+    def __init__(
+        self,
+        opened: OpenedGraph,
+        initial: InitialTable,
+        current: CurrentTable,
+        request: OpenRequest,
+        histories: tuple[SessionProfile, GraphProfile],
+        is_part: bool,
+    ) -> None:
+        """``histories`` are the profiles that the session's runs, and the graph's, enter."""
+        self._target: Target = request.target
+        self._current = current
+        self._history, self._profile = histories
+        self._name = opened.graph.name
+        self.quiet: Serving | None = None
+        """What a request takes two ticks of, while learning need not see each."""
+        self.trainer: OnlineTrainer[CostModel] | None = None
+        self.tuner: LiveTuning | None = None
+        self._placed: PlacedRuns | None = None
+        self._queue: CompileQueue | None = None
+        self.opening: tuple[Event, ...] = ()
+        """What was told while they were started."""
+        if isinstance(request.target, DeviceSet):
+            self._placed = self._place(request.target, initial, request)
+        self.assumed = {x: y for x, y in request.assume.items() if x in opened.graph.inputs}
+        if request.assume and not is_part:
+            from autotune.runtime.guards.assumptions import check_names
+
+            check_names(self._name, opened.graph.inputs, request.assume)
+        self.specialiser = self._start_specialising(opened, request)
+        if request.online:
+            self.tuner = self._start_tuning(opened, initial, request)
+            self.trainer = self._start_learning(initial, request)
+
+    def _place(self, devices: DeviceSet, initial: InitialTable, request: OpenRequest) -> PlacedRuns:
+        """Start the threads of several devices."""
+        from autotune.runtime.devices.placed_runs import PlacedRuns  # most sessions have one device
+
+        if request.assume:
+            raise InputError(
+                f"{self._name}: a session of several devices has no variants; leave assume out"
+            )
+        known = None if request.plan is None else request.plan.devices
+        heirs = () if known is None else known.by_speed
+        placed = PlacedRuns(self._current, devices, heirs, initial.cache)
+        weakref.finalize(self, placed.close)
+        return placed
+
+    def _start_specialising(self, opened: OpenedGraph, request: OpenRequest) -> Specialiser | None:
+        """Build the variant that the user assumes; look for others where the session learns."""
+        if (not self.assumed and not request.online) or isinstance(self._target, DeviceSet):
+            return None
+        from autotune.runtime.guards.specialiser import Specialiser
+        from autotune.runtime.session.specialisation import (
+            Specialisation,  # it simplifies and plans
+        )
+
+        accuracy = request.accuracy if request.plan is None else request.plan.accuracy
+        profile, clock = self._profile, self._history.clock
+        builder = Specialisation(
+            opened,
+            self._target,
+            accuracy,
+            request.limits,
+            lambda: {row.operators: row.mean_cycles for row in profile.rows(clock())},
+        )
+        current = self._current  # the specialiser must not keep the learners
+        active: tuple[Variant, ...] = ()
+        if self.assumed:
+            made = builder.assumed(self.assumed, current.current)
+            self.opening = (made.event,)
+            active = () if made.variant is None else (made.variant,)
+            if active and not request.online:
+                self.opening = (*self.opening, *builder.shared(current, active[0]))
+        if not request.online:
+            return Specialiser(opened.graph, active) if active else None
+        from autotune.runtime.session.compile_queue import CompileQueue
+
+        self._queue = CompileQueue(self._name)
+        return Specialiser(
+            opened.graph,
+            active,
+            builder.learned(current),
+            self._queue.put,
+            plan_version=lambda: current.current.plan_version,
+        )
+
+    def _start_learning(
+        self, initial: InitialTable, request: OpenRequest
+    ) -> OnlineTrainer[CostModel]:
+        from autotune.runtime.online.learning import OnlineOptions
+        from autotune.runtime.online.planning import online_trainer  # it fits and searches
+
+        assert initial.model is not None and initial.records is not None, "it is online"
+        tuner = self.tuner
+        return online_trainer(
+            self._current,
+            self._target,
+            initial.cache,
+            initial.records,
+            initial.model,
+            Objective.LATENCY if request.plan is None else request.plan.objective,
+            request.options or OnlineOptions(),
+            drifted=(lambda: None) if tuner is None else tuner.drift,
+        )
+
+    def _start_tuning(
+        self, opened: OpenedGraph, initial: InitialTable, request: OpenRequest
+    ) -> LiveTuning | None:
+        """Tune on live requests, on targets that run whole networks on this machine."""
+        from autotune.runtime.online.live_tuning import live_tuning
+
+        history, model = self._history, initial.model
+        ranked_by = None if model is None or model.is_typical else model.to_bytes()
+        tuning = live_tuning(
+            self._current,
+            self._target,
+            opened.ranges,
+            self._profile.pairs,
+            lambda: registry().usage(history),
+            0 if request.options is None else request.options.seed,
+            ranked_by,
+        )
+        if tuning is not None:
+            weakref.finalize(self, tuning.stop)  # of a session that nobody closes
+        return tuning
+
+    def run(
+        self, fed: dict[str, npt.NDArray[np.float32]], began: int, tick: int | None
+    ) -> tuple[dict[str, npt.NDArray[np.float32]], RunTrace]:
+        """Run by the version that is chosen for these inputs, and let learning see it. With a ``tick`` it stands for
+        ``WATCHED`` requests."""
+        specialiser, tuner = self.specialiser, self.tuner
+        count = WATCHED if tick is not None and tick % (2 * WATCHED) < 2 else 1
+        turn = None if specialiser is None else specialiser.take(fed, count)
+        special = None if turn is None else turn.variant
+        if special is not None:
+            outputs, trace = execute(special.table, self._target, fed)
+        elif tuner is not None:
+            outputs, trace = tuner.run(fed, tick)
+        elif self._placed is not None:
+            outputs, trace = self._placed.run(fed)
+        else:
+            outputs, trace = execute(self._current.current, self._target, fed)
+        if specialiser is not None and turn is not None and turn.is_timed:
+            specialiser.note(turn, perf_counter_ns() - began)
+        if self.trainer is not None and special is None:
+            on_trial = trace.layout is not self._current.current.layout
+            self.trainer.observe(trace._replace(plan_version=ON_TRIAL) if on_trial else trace, fed)
+        if tuner is not None:
+            is_quiet = specialiser is None or specialiser.is_quiet
+            self.quiet = tuner.quiet if is_quiet else None
+        return outputs, trace
+
+    @property
+    def are_online(self) -> bool:
+        """True if one of them learns from runs."""
+        return self.trainer is not None or self.tuner is not None
+
+    @property
+    def are_none(self) -> bool:
+        """True if the plan stays as it is: nothing learns, and there is no variant."""
+        return not self.are_online and self.specialiser is None
+
+    @property
+    def variants(self) -> tuple[VariantStatus, ...]:
+        """The variants for classes of inputs, and the runs that they served."""
+        found = () if self.specialiser is None else self.specialiser.active
+        return tuple(variant.status for variant in found)
+
+    @property
+    def tables(self) -> tuple[ProgramTable, ...]:
+        """The program tables of variants."""
+        found = () if self.specialiser is None else self.specialiser.active
+        return tuple(variant.table for variant in found)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What was told at opening, then what they did, oldest first."""
+        every = (self.trainer, self.tuner, self._placed, self.specialiser)
+        learned = [one.events for one in every if one is not None]
+        return (*self.opening, *sorted(chain(*learned), key=lambda event: event.at_seconds))
+
+    def wait_idle(self, timeout_seconds: float | None) -> None:
+        """Return when every finished run has been learned from. Raises ``AutotuneError`` when that takes longer, or
+        when the learning failed."""
+        if self._queue is not None:
+            self._queue.wait(timeout_seconds)
+        if self.trainer is not None:
+            self.trainer.wait_idle(timeout_seconds)
+
+    def close(self) -> None:
+        """Stop them all. Raises ``AutotuneError`` when the learning failed."""
+        if self.specialiser is not None:
+            self.specialiser.stop()
+        for one in (self._queue, self._placed, self.tuner, self.trainer):
+            if one is not None:
+                one.close()
