@@ -76,6 +76,7 @@ setup(
         "autotune.targets": ["specs/*.toml", "components/*.toml", "links/*.toml"],
         "autotune.cost_model": ["models/*.model"],
         "autotune.report": ["templates/*"],
+        "autotune.serve": ["templates/*"],
         "autotune.kernels": ["*/*.pyi", "*/*.pyx", "*/*.pxd", "*/*.pxi", "*/*.h"],
         "autotune": ["py.typed"],
     },

@@ -18,7 +18,10 @@ OK, MISMATCH, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 PRINTED = 1130
 """Status inside of this program: interrupted, and the command has printed what was done."""
 _REMEDY = "what was measured is kept, run it again to go on"
-_REMEDIES = {"quantize": f"no file was written; {_REMEDY}"}
+_REMEDIES = {
+    "quantize": f"no file was written; {_REMEDY}",
+    "serve": "nothing was served yet, run it again",
+}
 """Remedies of commands that leave more to tell, by command."""
 
 

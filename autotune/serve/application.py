@@ -29,8 +29,9 @@ from autotune.serve.documents import (
     Refused,
     TargetDocument,
 )
-from autotune.serve.gate import PLAN, Gate, TooLarge
+from autotune.serve.gate import DOCS, PLAN, Gate, TooLarge
 from autotune.serve.gathering import Gathering
+from autotune.serve.interface_page import POLICY, interface_page
 from autotune.serve.limits import Rate
 from autotune.serve.metrics import Metrics
 from autotune.serve.oracle import Oracle, UnknownTarget
@@ -64,13 +65,14 @@ def create_application(oracle: Oracle, token: str | None = None) -> Gate:
         title="autotune",
         version=__version__,
         description="Costs of fused operators, best known schedules, and plans of networks.",
-        docs_url="/docs",
+        docs_url=None,  # FastAPI's page loads its scripts from a CDN
         redoc_url=None,
     )
     limits = oracle.limits
     desks: dict[str, Desk] = {}
     metrics = Metrics(frozenset(_add_routes(app, oracle, desks, lambda: metrics)))
     _add_errors(app)
+    _add_page(app)
     return Gate(app, limits, Rate(limits.rate), metrics, desks, refusal_of, token)
 
 
@@ -110,7 +112,7 @@ def _add_routes(
     add("/v1/schedule", PredictRequest, BestSchedule, oracle.best_schedule)
     add("/v1/fuse", FuseRequest, FuseAnswer, oracle.should_fuse)
     _add_plan(app, oracle)
-    return [route.path for route in app.routes if hasattr(route, "path")]
+    return [DOCS, *(route.path for route in app.routes if hasattr(route, "path"))]
 
 
 def _alone(document: type[Question], ask: Ask[Question]) -> Work:
@@ -215,6 +217,15 @@ def _add_plan(app: FastAPI, oracle: Oracle) -> None:
         responses=REFUSALS,
         openapi_extra={"requestBody": _body("application/octet-stream", upload)},
     )
+
+
+def _add_page(app: FastAPI) -> None:
+    """Add the page that shows all requests and tries them; it loads nothing from elsewhere."""
+
+    @app.get(DOCS, include_in_schema=False)
+    async def page() -> Response:
+        headers = {"content-security-policy": POLICY}
+        return Response(interface_page(app.openapi()), media_type="text/html", headers=headers)
 
 
 def refusal_of(error: Exception) -> tuple[int, str] | None:

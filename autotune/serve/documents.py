@@ -43,9 +43,23 @@ class LayerDocument(Document):
     )
 
 
+EXAMPLE = [
+    {
+        "kind": "conv",
+        "operands": {"x": [1, 64, 56, 56], "w": [64, 64, 3, 3]},
+        "attributes": {"pads": 1},
+    },
+    {"kind": "relu", "operands": [0]},
+]
+"""A group as questions have it."""
 Layers = Annotated[
     list[LayerDocument],
-    Field(min_length=1, max_length=256, description="Operators that run as one program, in order."),
+    Field(
+        min_length=1,
+        max_length=256,
+        description="Operators that run as one program, in order.",
+        examples=[EXAMPLE],
+    ),
 ]
 ScheduleRow = Annotated[
     str, Field(max_length=1 << 16, description="A schedule as answers and plans have it.")

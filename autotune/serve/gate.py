@@ -10,7 +10,7 @@ import hmac
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -18,13 +18,22 @@ from autotune.serve.limits import Limits, Rate
 from autotune.serve.metrics import Metrics
 from autotune.serve.remembered import Desk
 
-OPEN = ("/health",)
-"""Paths that need no token."""
+DOCS = "/docs"
+OPEN = ("/health", DOCS)
+"""Paths that need no token: a browser that opens the page has no way to send one."""
 PLAN = "/v1/plan"
 
 
 class TooLarge(Exception):
     """A body that goes on behind the limit; the application answers it with 413."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Requests since the start, and those of them that were answered."""
+
+    requests: int = 0
+    answered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,7 @@ class Gate:
     refusal: Callable[[Exception], tuple[int, str] | None]
     """Status and reason of an error that a desk raises; None for a defect."""
     token: str | None = None
+    traffic: Traffic = field(default_factory=Traffic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection's request."""
@@ -49,11 +59,16 @@ class Gate:
             return
         began = time.perf_counter()
         answer = _Answer(send)
-        refusal = self._refusal(scope)
-        if refusal is None:
-            await self._serve(scope, receive, answer)
-        else:
-            await answer.refuse(*refusal)
+        self.traffic.requests += 1
+        try:
+            refusal = self._refusal(scope)
+            if refusal is None:
+                await self._serve(scope, receive, answer)
+            else:
+                await answer.refuse(*refusal)
+        finally:
+            if answer.status:
+                self.traffic.answered += 1
         self.metrics.count(scope, answer.status, time.perf_counter() - began)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:

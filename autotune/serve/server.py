@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+from dataclasses import dataclass
+from types import FrameType
+
 import uvicorn
 
 from autotune.errors import InputError
@@ -22,9 +27,46 @@ def check_open(host: str, token: str | None) -> None:
         )
 
 
-def serve(application: Gate, host: str, port: int) -> None:
-    """Serve until a signal. Raises ``SystemExit`` where the port is taken, as uvicorn does."""
-    uvicorn.run(
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a service did until ``signal_name`` ended it.
+
+    Of its ``requests``, ``finished`` were under way then and were answered, ``cut`` were not within the grace.
+    """
+
+    signal_name: str
+    requests: int
+    finished: int
+    cut: int
+
+    def text(self, place: str) -> str:
+        """Return one line about the end of the service at ``place``."""
+        requests = f"{self.requests:,} request{'' if self.requests == 1 else 's'}"
+        under_way = f", {self.finished:,} of them after the signal" if self.finished else ""
+        cut = f"; {self.cut:,} were cut off after {GRACE_SECONDS} s" if self.cut else ""
+        return f"{self.signal_name}: answered {requests}{under_way}{cut}; {place} is free again"
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which keeps its first signal and the requests that were under way then."""
+
+    def __init__(self, config: uvicorn.Config, application: Gate) -> None:
+        super().__init__(config)
+        self._traffic = application.traffic
+        self.signal_name = ""
+        self.before = 0
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal."""
+        if not self.signal_name:
+            self.signal_name = signal.Signals(sig).name
+            self.before = self._traffic.answered
+        super().handle_exit(sig, frame)
+
+
+def serve(application: Gate, host: str, port: int) -> Served:
+    """Serve until a signal; return what was done. Raises ``SystemExit`` where the port is taken, as uvicorn does."""
+    config = uvicorn.Config(
         application,
         host=host,
         port=port,
@@ -34,4 +76,14 @@ def serve(application: Gate, host: str, port: int) -> None:
         backlog=WAITING,
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_keep_alive=30,
+    )
+    server = _Server(config, application)
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises its signals again at its end
+        server.run()
+    traffic = application.traffic
+    return Served(
+        server.signal_name,
+        traffic.answered,
+        traffic.answered - server.before,
+        traffic.requests - traffic.answered,
     )

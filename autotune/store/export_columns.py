@@ -20,6 +20,10 @@ _REPEATED = (
 """Columns of few values, each stored once."""
 
 
+_ORDERED = ["profile_id", "target", "source", "cycles", "created_at"]
+"""Columns by whose least and largest values readers skip row groups."""
+
+
 def schema(names: Sequence[str], is_record: bool) -> pa.Schema:
     """Return the schema of a file with these columns; those of records repeat values."""
     import pyarrow as pa
@@ -39,7 +43,7 @@ def writer(pq: Any, path: Any, kept: pa.Schema) -> Any:
 
     few = [field.name for field in kept if pa.types.is_dictionary(field.type)]
     options = {"compression": "zstd", "compression_level": 1, "use_dictionary": few}
-    return pq.ParquetWriter(path, kept, **options)
+    return pq.ParquetWriter(path, kept, write_statistics=_ORDERED, **options)
 
 
 def exported(columns: Mapping[str, Any], texts: tuple[Any, Any], kept: pa.Schema) -> pa.Table:

@@ -16,9 +16,10 @@ from pathlib import Path
 from autotune.store.place import Server
 
 _PROGRAM = (
-    "import sys; sys.path[:] = sys.argv[1:]; "
+    "import sys; sys.path[:] = sys.argv[1:]; sys.modules['numpy'] = None; "
     "from autotune.store.export_process import serve; serve(sys.stdin.read())"
 )
+"""pyarrow imports NumPy if it can, which takes 0.1 s; nothing of it is used here."""
 _DRIVERS = {False: "adbc_driver_sqlite", True: "adbc_driver_postgresql"}
 
 

@@ -35,7 +35,11 @@ def test_the_first_sigterm_is_taken_as_ctrl_c() -> None:
 
 @pytest.mark.parametrize(
     ("command", "told"),
-    [("search", "what was measured is kept"), ("quantize", "no file was written")],
+    [
+        ("search", "what was measured is kept"),
+        ("quantize", "no file was written"),
+        ("serve", "nothing was served yet"),
+    ],
 )
 def test_ctrl_c_tells_what_is_left(
     command: str, told: str, capsys: pytest.CaptureFixture[str]

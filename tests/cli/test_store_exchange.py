@@ -87,6 +87,8 @@ def test_damage_is_told_with_exit_code_1(command: Command, tmp_path: Path) -> No
         (("import", "{}/none"), "no such store"),
         (("merge", "{}/none.db"), "no such store"),
         (("export", "{}/a.db", "--store", "{}/a.db"), "exists"),
+        (("export", "{}/x.csv", "--store", "{}/a.db"), "x.csv: no .csv file is written"),
+        (("export", "{}/x.parquet", "--store", "{}/a.db"), "becomes a folder of Parquet files"),
         (("export", "{}/out", "--target", "moon", "--store", "{}/a.db"), "no machine 'moon'"),
         (("import", "{}"), "records.parquet: cannot be read"),
     ],

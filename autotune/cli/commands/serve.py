@@ -62,7 +62,8 @@ def serve(
     with opened(store) as records:
         oracle = Oracle.open(names, records, limits)
         say(f"http://{host}:{port}/docs answers for {', '.join(oracle.predictors)}; Ctrl-C ends it")
-        run(create_application(oracle, token), host, port)
+        served = run(create_application(oracle, token), host, port)
+        say(served.text(f"{host}:{port}"))
 
 
 def _free_port(host: str, port: int) -> int:

@@ -74,13 +74,15 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write measurements, models and machines to a folder of Parquet files, or to another store's file."""
+    _check_out(out)
     from autotune.store.contents import StoreContents
     from autotune.store.parquet_folder import write_folder
     from autotune.store.store import Store
 
     with Store.open(place, reading=True) as store:
         chosen = profiles_of(store, targets)
-        if out.suffix in FILES:
+        is_file = out.suffix in FILES
+        if is_file:
             figures = _into_file(StoreContents(store), out, chosen)
         else:
             figures = {"measurements": write_folder(store, out, chosen)}
@@ -88,7 +90,18 @@ def export(
     if json:
         print_json(figures | {"path": str(out)})
     else:
-        print_facts({name: f"{count:,}" for name, count in figures.items()} | {"path": out})
+        kind = "store's file" if is_file else "folder of Parquet files"
+        print_facts({name: f"{count:,}" for name, count in figures.items()} | {kind: out})
+
+
+def _check_out(out: Path) -> None:
+    """Raise ``InputError`` for a name that promises a file of another kind, such as x.csv."""
+    ending = out.suffix[1:]
+    if ending.isalpha() and out.suffix not in FILES and not out.is_dir():
+        raise InputError(
+            f"{out}: no {out.suffix} file is written: a name without an ending becomes a folder of Parquet files, "
+            f"one that ends in {', '.join(FILES[:-1])} or {FILES[-1]} another store's file"
+        )
 
 
 def _into_file(source: Contents, out: Path, chosen: list[str]) -> dict[str, int]:
