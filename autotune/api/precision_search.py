@@ -149,8 +149,7 @@ class _Tried:
 class PrecisionSearches:
     """The searches of one network in several precisions on one machine.
 
-    On a machine that is timed whole runs in turns decide,
-    else the cost by the ``objective``.
+    On a machine that is timed whole runs in turns decide, else the cost by the ``objective``.
     """
 
     path: Path
@@ -173,13 +172,13 @@ class PrecisionSearches:
         with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
             try:
                 self._search_all(Path(folder))
+                best, text = self._best()
             except KeyboardInterrupt as stop:
                 if not self._tried and isinstance(stop, SearchInterrupted):
                     self._tried.append(_Tried(PLAIN, {}, 0.0, self.path, stop.result))
                 if not self._tried:
                     raise
-                raise SearchInterrupted(self._kept(self._tried[0], "")) from None
-            best, text = self._best()
+                raise SearchInterrupted(self._kept(self._best_so_far(), "")) from None
             return self._kept(best, text)
 
     def _search_all(self, folder: Path) -> None:
@@ -239,13 +238,20 @@ class PrecisionSearches:
                 self._tried.append(_Tried(name, formats, loss, file, result))
                 return
 
+    def _best_so_far(self) -> _Tried:
+        """Return the cheapest network within the limit; float32 where only whole runs in turns could tell."""
+        within = [one for one in self._tried if one.loss <= self.limit.limit]
+        if self.machine.spec.timed:
+            return self._tried[0]
+        return min(within, key=lambda one: one.cost(self.objective))
+
     def _best(self) -> tuple[_Tried, str]:
         """Return the cheapest network within the limit; one that is timed has to win against float32 in turns."""
         plain = self._tried[0]
+        if not self.machine.spec.timed:
+            return self._best_so_far(), ""
         within = [one for one in self._tried[1:] if one.loss <= self.limit.limit]
         within.sort(key=lambda one: one.cost(self.objective))
-        if not self.machine.spec.timed:
-            return min((plain, *within), key=lambda one: one.cost(self.objective)), ""
         assert self._space is not None
         return self._winner(self._space, plain, within[:CONTESTANTS])
 
