@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -227,7 +228,7 @@ def _print_outcome(outcome: SearchOutcome, request: SearchRequest, json: bool) -
     if json:
         documents = [search_document(graph) for graph in result.graphs]
         document = documents[0] if len(documents) == 1 else {"parts": documents}
-        extra = {} if outcome.front is None else {"front": outcome.front.document}
+        extra: dict[str, Any] = {} if outcome.front is None else {"front": outcome.front.document}
         if result.precision is not None:
             extra["precision"] = asdict(result.precision)
         print_json({**document, **extra})
