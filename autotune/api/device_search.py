@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from autotune.api.network_search import writable_plan_file
 from autotune.api.open_store import opened
+from autotune.api.search_arguments import writable_plan_file
 from autotune.arguments import dims_of
 from autotune.errors import InputError
 from autotune.frontend.importing import has_control_flow

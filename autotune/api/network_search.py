@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING
 
 from autotune.api.networks import distinct_graphs
 from autotune.api.open_store import opened
-from autotune.arguments import dims_of, path_of, seconds_of
-from autotune.disk.atomic_file import check_place
+from autotune.api.precision_search import LossLimit, PrecisionSearches
+from autotune.api.search_arguments import (
+    allowed_seconds,
+    build_limits,
+    check_strategy,
+    check_time_limit,
+    checked_workers,
+    writable_plan_file,
+)
+from autotune.arguments import dims_of
 from autotune.errors import InputError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
-from autotune.measure.cluster.cluster import Cluster, check_workers, opened_cluster
-from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits, limits_of
+from autotune.measure.cluster.cluster import Cluster, opened_cluster
+from autotune.quantisation.loss import Loss
 from autotune.runtime.estimated_plans import heuristic_search
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.in_place.budget import Limits
@@ -43,14 +51,16 @@ from autotune.tuner.options import (
     DEFAULT_TRIALS,
     SearchOptions,
 )
-from autotune.tuner.plan import KIND as PLAN
 from autotune.tuner.plan import NetworkFile
-from autotune.tuner.progress import GRAPHS, Progress
+from autotune.tuner.progress import GRAPHS, Progress, silent
 from autotune.tuner.result import SearchResult
 from autotune.tuner.study_storage import storage_for
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
+
+DEFAULT_SECONDS = 120.0
+"""Time of a search on this CPU that chooses precisions, where the user names none."""
 
 
 def search(
@@ -73,6 +83,9 @@ def search(
     workers: int | str | Cluster | None = None,
     cores: int | None = None,
     memory: int | str | None = None,
+    max_loss: float | str | None = None,
+    data: Path | str | None = None,
+    loss: Loss | str | None = None,
 ) -> SearchResult:
     """Find fusion groups and schedules for a network, measure the best, and write the plan.
 
@@ -96,6 +109,12 @@ def search(
     of Dask workers of this machine, the URL of a Dask scheduler, or an open ``Cluster``. On this CPU plans are built by at
     most ``cores`` threads (None: all) within ``memory`` of this process, in bytes or as a text such as ``4GiB``.
 
+    ``max_loss``, a number or a text such as ``0.5%``, lets the search choose int8, bf16 or float32 for each product, those of
+    them that the target multiplies. ``data`` are inputs as ``quantize`` takes them, a quarter of them held out: no network
+    beyond that ``loss`` (``relative``, ``cosine``, ``top1``; None: relative) on them is kept. Up to eight networks are searched, each with
+    ``trials`` and ``measure``; ``seconds`` are for all of them. The float32 network is always one: its plan is kept
+    unless another one is faster. Else the network is written beside ``out`` as ``.narrow.onnx``, and the plan is for that file.
+
     Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this
     budget. Shapes that depend on values are those of inputs drawn by ``seed``; other shapes are
     planned by rule when they run. Costs are predicted by the target's calibrated model, else by the shipped one
@@ -116,8 +135,8 @@ def search(
         strategy=strategy,
     )
     path, machine = resolve_model(model), choose_target(target)
-    _check_time_limit(time_limit_seconds, machine)
-    _check_strategy(strategy, machine)
+    check_time_limit(time_limit_seconds, machine)
+    check_strategy(strategy, machine)
     if wanted.is_product:
         SearchOptions(objective=Objective.ENERGY).check(machine.spec)
     request = NetworkSearch(
@@ -129,16 +148,19 @@ def search(
         limits,
         Allowance(
             start_seconds,
-            _allowed_seconds(seconds, machine),
-            build=_build_limits(cores, memory, machine),
+            allowed_seconds(seconds, machine),
+            build=build_limits(cores, memory, machine),
             limits=Limits.of(trials, measure),
         ),
-        _checked_workers(workers, machine),
+        checked_workers(workers, machine),
         store,
         storage,
         plan_file,
         progress,
     )
+    bound = LossLimit.of(max_loss, data, loss, plan_file, machine.spec)
+    if bound is not None:
+        return request.run_within(bound)
     return request.run_by_sums() if wanted.is_product else request.run()
 
 
@@ -209,6 +231,43 @@ class NetworkSearch:
         if any(one.is_interrupted for one in outcomes):
             raise SearchInterrupted(result)
         return result
+
+    def run_within(self, limit: LossLimit) -> SearchResult:
+        """Choose the precision of each product too, and write the plan of the best network within the limit.
+
+        Raises ``SearchInterrupted`` as ``run`` does.
+        """
+        if self.options.objective.is_product:
+            raise InputError(
+                "a search with a limit of the loss minimises latency, energy or a sum of them; leave max_loss out"
+            )
+        assert self.plan_file is not None
+        searches = PrecisionSearches(
+            self.path,
+            self.machine,
+            self.options.objective,
+            limit,
+            self.dims,
+            self.options.seed,
+            self.plan_file,
+            self._of_file,
+            silent if self.progress is None else self.progress,
+        )
+        try:
+            result = searches.run()
+        except SearchInterrupted as stop:
+            self._save(stop.result)
+            raise
+        self._save(result)
+        return result
+
+    def _of_file(self, path: Path, share: float) -> SearchResult:
+        """Search a file in a share of the time, without writing its plan."""
+        allowance = replace(self.allowance, start_seconds=time.monotonic())
+        if self._is_in_place:
+            whole = DEFAULT_SECONDS if allowance.seconds is None else allowance.seconds
+            allowance = replace(allowance, seconds=share * whole)
+        return replace(self, path=path, allowance=allowance, plan_file=None).run()
 
     def _save(self, result: SearchResult) -> None:
         if self.plan_file is not None:
@@ -314,62 +373,3 @@ class NetworkSearch:
             self.ranges,
             next((one.origin for one in outcomes if one.origin), ""),
         )
-
-
-def _allowed_seconds(seconds: float | None, machine: Target) -> float | None:
-    """Return the time that a search may take. Raises ``InputError`` for a machine that counts cycles."""
-    if seconds is not None and not isinstance(machine, WholeNetworks):
-        raise InputError(
-            f"seconds bound searches on this CPU; on {machine.name} give trials and measure instead"
-        )
-    return seconds_of(seconds, "seconds")
-
-
-def _check_time_limit(seconds: float | None, machine: Target) -> None:
-    """Raise ``InputError`` for a limit where measurements are whole runs, which nothing can stop."""
-    if seconds is not None and isinstance(machine, WholeNetworks):
-        raise InputError(
-            f"a time limit of {seconds:g} s for {machine.name}: a search on this CPU measures by whole runs of the "
-            "network, which end by themselves; leave it out, or bound the search by seconds"
-        )
-
-
-def _checked_workers(
-    workers: int | str | Cluster | None, machine: Target
-) -> int | str | Cluster | None:
-    """Return the workers. Raises ``InputError`` for illegal ones, and for a search that times whole runs of a network."""
-    check_workers(workers)
-    if workers is not None and isinstance(machine, WholeNetworks):
-        raise InputError(
-            f"workers = {workers!r:.60} for {machine.name}: a search on this CPU times whole runs of the network, "
-            "alone on this machine; leave workers out, or calibrate with them"
-        )
-    return workers
-
-
-def _build_limits(cores: int | None, memory: int | str | None, machine: Target) -> BuildLimits:
-    """Return the limits of builds. Raises ``InputError`` for illegal ones, and on a machine that builds no plans here."""
-    limits = limits_of(cores, memory)
-    if limits != NO_LIMITS and not isinstance(machine, WholeNetworks):
-        raise InputError(
-            f"cores and memory bound the builds of a search on this CPU; {machine.name} is emulated: leave them out"
-        )
-    return limits
-
-
-def _check_strategy(strategy: str, machine: Target) -> None:
-    """Raise ``InputError`` for a strategy that whole runs of a network cannot follow."""
-    if strategy == "exact" and isinstance(machine, WholeNetworks):
-        raise InputError(
-            f"strategy exact proves a sum of predicted costs, and on {machine.name} groups cost what their neighbours leave "
-            "in the caches; take model, greedy, heuristic, random, tpe or gp"
-        )
-
-
-def writable_plan_file(out: Path | str | None) -> Path | None:
-    """Return the file of a plan that is asked for. Raises ``InputError`` if it cannot be written."""
-    if out is None:
-        return None
-    path = path_of(out, "a plan")
-    check_place(path, PLAN)
-    return path

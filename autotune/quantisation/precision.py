@@ -184,7 +184,7 @@ def search_precision(
     with opened_model(switched.model, dims) as session:
         search = PrecisionSearch(switched, session, samples, measure, gains, findings, price)
         found = search.sensitivities(progress)
-        rankings = _rankings(found)
+        rankings = rankings_of(found)
         chosen = [within_limit(steps, limit, search.loss) for steps in rankings]
         if not any(chosen):
             least = min(search.loss({one.name: one.format}) for one in found)
@@ -200,7 +200,7 @@ def search_precision(
         return PrecisionResult(found, kept, unbeaten([*within, *others, kept]))
 
 
-def _rankings(found: Sequence[Sensitivity]) -> list[tuple[Step, ...]]:
+def rankings_of(found: Sequence[Sensitivity]) -> list[tuple[Step, ...]]:
     """Return the steps among all formats, and among each by itself."""
     formats = tuple(dict.fromkeys(one.format for one in found))
     single = [steps_of([one for one in found if one.format is f]) for f in formats]

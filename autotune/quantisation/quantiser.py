@@ -61,13 +61,13 @@ class Quantiser:
 
     def write(self, file: Path) -> QuantizeResult:
         """Quantise, and write the file whole or not at all. Raises ``InputError`` and ``ModelError``."""
-        grids = self._calibrate()
-        names = {format: self._finite(grids, format) for format in self.scheme.formats}
+        grids = self.calibrate()
+        names = {format: self.finite(grids, format) for format in self.scheme.formats}
         if not any(names.values()):
             raise InputError(
                 "no operator has finite activations on these inputs; nothing is quantised"
             )
-        wanted = self._float_outputs()
+        wanted = self.float_outputs()
         found: PrecisionResult | None = None
         gains: dict[tuple[str, NarrowFormat], float] = {}
         gain_unit = ""
@@ -94,7 +94,7 @@ class Quantiser:
             self._front(found, chosen, gains, losses, grids),
         )
 
-    def _calibrate(self) -> dict[str, Grid]:
+    def calibrate(self) -> dict[str, Grid]:
         """Return the grids of all tensors that products narrow and that are finite, by ``Network.root``."""
         if not self.scheme.has_grids:
             return {}
@@ -116,7 +116,7 @@ class Quantiser:
         }
         return {x: (float(grid.scale), grid.zero) for x, grid in grids.items()}
 
-    def _finite(self, grids: Mapping[str, Grid], format: NarrowFormat) -> tuple[str, ...]:
+    def finite(self, grids: Mapping[str, Grid], format: NarrowFormat) -> tuple[str, ...]:
         """Return the products whose tensors have grids, if the format needs some."""
         if not self.scheme.has_grids or format is not NarrowFormat.INT8:
             return tuple(p.name for p in self.network.products)
@@ -129,7 +129,7 @@ class Quantiser:
             )
         )
 
-    def _float_outputs(self) -> list[Outputs]:
+    def float_outputs(self) -> list[Outputs]:
         """Return the held-out outputs in float32. Raises ``InputError`` for those without a loss."""
         if not self.samples.held_out:
             return []
@@ -220,7 +220,7 @@ class Quantiser:
             chosen = formats_of(steps)
             made = write_qdq(self.network, chosen, grids, self.scheme)
             _describe(made, self.scheme)
-            losses = self._losses(made, wanted)
+            losses = self.losses(made, wanted)
             if self.limit is None or losses[self.measure] <= self.limit:
                 return chosen, made, losses
             steps, dropped = steps[dropped:], 2 * dropped
@@ -229,7 +229,7 @@ class Quantiser:
             "raise --max-loss, or keep the network in float32"
         )
 
-    def _losses(self, made: onnx.ModelProto, wanted: Sequence[Outputs]) -> dict[Loss, float]:
+    def losses(self, made: onnx.ModelProto, wanted: Sequence[Outputs]) -> dict[Loss, float]:
         """Return the losses of held-out runs by every measure."""
         if not wanted:
             return {}

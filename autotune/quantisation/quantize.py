@@ -90,7 +90,7 @@ def quantize(
     )
     if NarrowFormat.INT8 not in scheme.formats:
         _check_bf16(scheme)
-    measure, limit = _choice(loss, Loss, "loss"), _limit(max_loss)
+    measure, limit = measure_of(loss), limit_of(max_loss)
     fraction = _within(hold_out, "hold_out", 0.0, 0.9)
     most, rng = integer_of(runs, "runs", 2), np.random.default_rng(integer_of(seed, "seed", 0))
     file, path, extents = path_of(out, "the quantised network"), resolve_model(model), dims_of(dims)
@@ -146,8 +146,8 @@ def _formats(
     return tuple(dict.fromkeys(_choice(one, NarrowFormat, "format") for one in several))
 
 
-def _limit(value: float | str | None) -> float | None:
-    """Return the limit of a loss: 0.005 for ``0.5%`` and for 0.005."""
+def limit_of(value: float | str | None) -> float | None:
+    """Return the limit of a loss: 0.005 for ``0.5%`` and for 0.005. Raises ``InputError``."""
     if value is None:
         return None
     text = str(value).strip()
@@ -158,6 +158,11 @@ def _limit(value: float | str | None) -> float | None:
     if not 0 < number < math.inf:
         raise InputError(f"max_loss is {value!r:.60}; give a number above 0, such as 0.5% or 0.005")
     return number
+
+
+def measure_of(value: Loss | str) -> Loss:
+    """Return a measure of the loss by its name. Raises ``InputError``."""
+    return _choice(value, Loss, "loss")
 
 
 def _choice(value: Kind | str, kind: type[Kind], what: str) -> Kind:

@@ -19,6 +19,7 @@ from autotune.report.group_bars import SHOWN, group_bars
 from autotune.report.network_graph import network_graph
 from autotune.report.plan_bars import plan_bars
 from autotune.report.plan_front import plan_front
+from autotune.report.precision_front import precision_front, precision_rows
 from autotune.report.roofline import roofline
 from autotune.report.scatter import scatter
 from autotune.report.svg import NARROW, WIDE
@@ -66,6 +67,7 @@ def render(view: SearchView) -> str:
         metrics=_metrics(view.model_metrics),
         machine=_machine(view.spec),
         front=[_front_row(row, view) for row in view.front],
+        precision=[] if view.precision is None else precision_rows(view.precision, view.scale),
         rooflines=[_roofline_row(row) for row in view.rooflines],
     )
 
@@ -90,6 +92,9 @@ def _pictures(view: SearchView) -> dict[str, Markup]:
             search_curves(view.curves, measured, _half(width), costs) if view.curves else ""
         ),
         "front": lambda width: plan_front(view.front, _half(width), scale) if view.front else "",
+        "precision": lambda width: (
+            "" if view.precision is None else precision_front(view.precision, _half(width), scale)
+        ),
         "trials": lambda width: (
             convergence(view.trials, predicted, _half(width), costs, _trial_axes(view))
             if view.trials

@@ -99,6 +99,7 @@ def search_view(
             FailureRow(f.kind.value, f.count, f.reason) for f in count_reasons(result.records)
         ),
         proofs=tuple(_proofs(result)),
+        precision=result.precision,
     )
 
 

@@ -6,6 +6,7 @@ import statistics
 
 from autotune.measure.measurement import FailureKind
 from autotune.report.group_bars import SHOWN
+from autotune.report.precision_front import precision_title
 from autotune.report.roofline import roof_share
 from autotune.report.view import SearchView
 
@@ -25,6 +26,7 @@ def titles(view: SearchView) -> dict[str, str]:
         "trials": _trials(view),
         "failures": _failures(view),
         "front": _front(view),
+        "precision": "" if view.precision is None else precision_title(view.precision),
     }
 
 

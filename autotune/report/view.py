@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.report.axis import short
 from autotune.tuner.objective import Objective
+from autotune.tuner.precision import PrecisionFront
 
 if TYPE_CHECKING:  # labels of groups are made where a command still says how it is used
     from autotune.targets.spec import HardwareSpec
@@ -287,6 +288,8 @@ class SearchView:
     """What is proved of the plan, a sentence each: its certificate, its bound."""
     front: tuple[FrontRow, ...] = ()
     """Plans by ascending cycles, if the search looked for several."""
+    precision: PrecisionFront | None = None
+    """Networks of several precisions, if the search chose one."""
 
     @property
     def scale(self) -> TimeScale:

@@ -22,6 +22,7 @@ from autotune.tuner.exact.certificate import Certificate
 from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
+from autotune.tuner.precision import PrecisionFront
 from autotune.tuner.problem import FusionProblem, Trial, TriedPlan
 from autotune.tuner.schedules import GroupCosts, ScoredSchedule
 
@@ -226,6 +227,8 @@ class SearchResult(Displayed):
     graphs: tuple[GraphSearch, ...]
     origin: str = ""
     """One line: the cost model that the search began with, and how sure it is."""
+    precision: PrecisionFront | None = None
+    """The networks of other precisions that were searched beside; None for a search without a limit of the loss."""
 
     @classmethod
     def of(

@@ -280,3 +280,18 @@ def test_a_product_of_bf16_is_counted_as_one_of_half_the_depth(depth: int) -> No
     half, wide = DType.BFLOAT16, DType.FLOAT32
     assert counted(depth, half, 2) == counted(-(-depth // 2), wide, 2)
     assert counted(depth, half, 0) == counted(depth, wide, 0) > counted(depth, half, 2)
+
+
+def test_sums_of_integers_that_become_float32_are_counted_as_passes() -> None:
+    b = GraphBuilder("narrow")
+    x = b.input("x", (1, 32, 64), DType.INT8)
+    w = b.constant(np.ones((64, 48)), "w", DType.INT8)
+    y = b.add(OpKind.MATMUL, x, w, a_zero=3, b_zero=0, trans_a=0, trans_b=0)
+    z = b.add(OpKind.MUL, y, b.constant(np.full(48, 0.5, np.float32)))
+    graph = stored_narrow(b.build([z]), ALL_FORMATS)
+    nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
+    assert not isinstance(nests, Rejection)
+    assert [stage.contraction for stage in nests[0].stages] == [0, None]
+    table = ScheduleTable.of(nests[0], [NestSchedule((1, 32, 48), (0, 1, 2), (64,), 1)])
+    work = CachedAnalysis(nests[0], table, HOST).work[0]
+    assert work[INDEX["passes"]] >= 32 * 48 / HOST.vector.lanes

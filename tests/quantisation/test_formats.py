@@ -42,7 +42,7 @@ def test_every_engine_computes_a_file_of_two_formats(first: NarrowFormat, tmp_pa
     made = quantiser("mlp", tmp_path)
     names = [p.name for p in made.network.products]
     formats = dict(zip(names, (first, BF16 if first is INT8 else INT8), strict=True))
-    model = write_qdq(made.network, formats, made._calibrate(), Scheme(formats=(INT8, BF16)))
+    model = write_qdq(made.network, formats, made.calibrate(), Scheme(formats=(INT8, BF16)))
     onnx.checker.check_model(model, full_check=True)
     file = tmp_path / "mixed.onnx"
     onnx.save(model, file)
@@ -62,7 +62,7 @@ def test_a_tensor_between_two_formats_is_stored_in_int8_and_rounded_again(tmp_pa
     model = write_qdq(
         made.network,
         {first: INT8, second: BF16},
-        made._calibrate(),
+        made.calibrate(),
         Scheme(formats=(INT8, BF16)),
     )
     makers = {x: node for node in model.graph.node for x in node.output}

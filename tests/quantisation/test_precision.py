@@ -139,8 +139,8 @@ def test_switches_compute_what_the_file_of_the_same_products_does(
     name: str, tmp_path: Path
 ) -> None:
     made = quantiser(name, tmp_path)
-    grids = made._calibrate()
-    names = made._finite(grids, INT8)
+    grids = made.calibrate()
+    names = made.finite(grids, INT8)
     scheme = Scheme(formats=(INT8, BF16))
     switched = with_switches(made.network, {INT8: names, BF16: names}, grids, scheme)
     runs = made.samples.held_out

@@ -6,7 +6,9 @@ The way of the data: options → request → search of every graph → reports �
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -26,6 +28,9 @@ from autotune.cli.commands.search_devices import (
 from autotune.cli.commands.search_execution import SearchOutcome, execute
 from autotune.cli.commands.search_front import FrontOption, print_front
 from autotune.cli.commands.search_options import (
+    DataOption,
+    LossOption,
+    MaxLossOption,
     MeasureOption,
     NetworkArgument,
     ObjectiveOption,
@@ -43,7 +48,7 @@ from autotune.cli.commands.search_recorded import (
     ReplayOption,
     print_recorded_search,
 )
-from autotune.cli.commands.search_result import print_plans, search_document
+from autotune.cli.commands.search_result import print_plans, print_precision, search_document
 from autotune.cli.console import print_json, say
 from autotune.cli.failures import exit_on_defects, say_failures
 from autotune.cli.held_interrupt import HeldInterrupt, held_interrupt
@@ -76,14 +81,14 @@ from autotune.tuner.progress import SEARCH_STAGES
 
 ONE_MACHINE = (
     *("target", "threads", "seconds", "cores", "memory", "objective", "front", "report"),
-    *("storage", "strategy", "replay"),
+    *("storage", "strategy", "replay", "max_loss", "data", "loss"),
 )
 """Options that do not go with ``--devices``."""
 
 
 PLANNING = (
     *("threads", "trials", "seconds", "cores", "memory", "objective", "front", "out", "report"),
-    *("accuracy", "range_", "strategy", "storage"),
+    *("accuracy", "range_", "strategy", "storage", "max_loss", "data", "loss"),
 )
 """Options that do not go with a target that times ONNX models: it has configurations, and no plans."""
 
@@ -100,6 +105,9 @@ def search(
     memory: MemoryOption = None,
     objective: ObjectiveOption = Objective.LATENCY.name,
     front: FrontOption = None,
+    max_loss: MaxLossOption = None,
+    data: DataOption = None,
+    loss: LossOption = None,
     out: OutOption = None,
     report: ReportOption = None,
     dim: DimOption = None,
@@ -121,7 +129,7 @@ def search(
 ) -> None:
     """Find what to fuse and how to tile it, measure the best, and write plan and report.
 
-    With --devices, place the groups on several machines. With --replay, search a recorded tuning space instead. Of a
+    With --max-loss and --data, choose the precision of each product too. With --devices, place the groups on several machines. With --replay, search a recorded tuning space instead. Of a
     target FILE.py:FUNCTION, find the best configuration of its parameters.
     """
     alone = {
@@ -174,6 +182,9 @@ def search(
             storage=storage,
             store=store,
             front=front,
+            max_loss=max_loss,
+            data=data,
+            loss=loss,
         )
         if devices is not None:
             placed = DevicesRequest(request, devices, links, for_ or Serving.LATENCY)
@@ -217,13 +228,20 @@ def _print_outcome(outcome: SearchOutcome, request: SearchRequest, json: bool) -
     if json:
         documents = [search_document(graph) for graph in result.graphs]
         document = documents[0] if len(documents) == 1 else {"parts": documents}
-        extra = {} if outcome.front is None else {"front": outcome.front.document}
+        extra: dict[str, Any] = {} if outcome.front is None else {"front": outcome.front.document}
+        if result.precision is not None:
+            extra["precision"] = asdict(result.precision)
         print_json({**document, **extra})
     else:
         print_plans(result, outcome.spec)
+        if result.precision is not None:
+            print_precision(result.precision, outcome.spec, request.objective)
         if outcome.front is not None:
             print_front(outcome.front, outcome.spec)
     say(result.origin)
+    file = result.plan.network_file
+    if result.precision is not None and file is not None and result.precision.kept.loss:
+        say(f"network: {file.path}")
     say(f"plan: {request.plan_file}")
     say(f"report: {request.report_file}")
     exit_on_defects(result.failures)

@@ -70,6 +70,9 @@ def execute(request: SearchRequest, heard: Report) -> SearchOutcome:
             store=request.store,
             cores=request.cores,
             memory=request.memory,
+            max_loss=request.max_loss,
+            data=request.data,
+            loss=request.loss,
         )
     except SearchInterrupted as stop:
         write_report(stop.result, machine.spec, request.report_file, command=request.command)
@@ -78,7 +81,10 @@ def execute(request: SearchRequest, heard: Report) -> SearchOutcome:
         raise
     heard("report", 0, 1)
     is_timed = isinstance(machine, ExclusiveTarget) and len(result.graphs) == 1
-    profile = _profile_plan(network, machine, result.plan, request.dims) if is_timed else None
+    file = None if result.plan.network_file is None else Path(result.plan.network_file.path)
+    profile = (
+        _profile_plan(file or network, machine, result.plan, request.dims) if is_timed else None
+    )
     write_report(result, machine.spec, request.report_file, profile, request.command)
     return SearchOutcome(machine.spec, result)
 
@@ -92,6 +98,10 @@ def _execute_front(
     from autotune.tuner.interruption import SearchInterrupted
 
     assert request.front is not None
+    if (request.max_loss, request.data, request.loss) != (None, None, None):
+        raise InputError(
+            "--max-loss chooses one plan, --front asks for several; leave one of them out"
+        )
     if (request.seconds, request.cores, request.memory) != (None, None, None):
         raise InputError(
             "--seconds, --cores and --memory bound searches on this CPU; with --front give --trials and --measure"

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from autotune.graph.ranges import Ranges
     from autotune.tuner.objective import Objective
 
+LOSSES = ("relative", "cosine", "top1")
+"""Names of ``quantisation.loss.Loss``, for the help."""
+
 NetworkArgument = Annotated[
     list[str] | None,
     typer.Argument(
@@ -93,6 +96,39 @@ ObjectiveOption = Annotated[
     ),
 ]
 
+MaxLossOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-loss",
+        metavar="LOSS",
+        help="Let the search choose int8, bf16 or float32 for each product, within this loss on inputs held out of "
+        "--data, such as 0.5% or 0.005. Up to 8 networks are searched; float32 stays unless another one is faster.",
+    ),
+]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="FOLDER|FILE",
+        help="Inputs of the network for --max-loss: a folder of .npy and .npz files, or one such file. A quarter is "
+        "held out.",
+    ),
+]
+
+
+def _complete_loss(typed: str) -> list[str]:
+    return [name for name in LOSSES if name.startswith(typed)]
+
+
+LossOption = Annotated[
+    str | None,
+    typer.Option(
+        "--loss",
+        help=f"What --max-loss bounds: {', '.join(LOSSES)}. Default: {LOSSES[0]}.",
+        autocompletion=_complete_loss,
+    ),
+]
+
 ReportOption = Annotated[Path | None, typer.Option("--report", help="HTML report to write.")]
 
 
@@ -124,3 +160,6 @@ class SearchRequest:
     store: str | None
     front: int | None
     """Searches of a front; None for one plan."""
+    max_loss: str | None = None
+    data: Path | None = None
+    loss: str | None = None

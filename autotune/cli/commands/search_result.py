@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from autotune.targets.spec import HardwareSpec
     from autotune.tuner.contest import Contest
     from autotune.tuner.exact.certificate import Certificate
+    from autotune.tuner.precision import PrecisionFront
     from autotune.tuner.result import GraphSearch, GroupResult, PlanResult, SearchResult
 
 
@@ -105,6 +106,30 @@ def print_plans(result: SearchResult, spec: HardwareSpec) -> None:
         say(f"partition: {statement}")
     if result.above_bound is not None:
         say(bound_text(result, spec))
+
+
+def print_precision(front: PrecisionFront, spec: HardwareSpec, objective: Objective) -> None:
+    """Print what every network that was searched takes and loses; the kept one is marked."""
+    plain, unbeaten = front.points[0].cost, front.unbeaten
+    rows = [
+        (
+            "kept" if one.is_kept else "",
+            one.name,
+            ", ".join(f"{count} {format}" for format, count in one.counts.items()),
+            f"{one.loss:.3%}",
+            "" if one.is_within else "beyond",
+            "yes" if one in unbeaten else "",
+            cost_text(spec, objective, one.cost),
+            f"{one.cost / plain:.3f}",
+        )
+        for one in front.points
+    ]
+    columns = ("", "network", "products", "loss", "limit", "unbeaten", "plan", "of float32")
+    title = f"precision: {front.measure} loss ≤ {front.limit:.3%} on {front.held_out_runs} runs held out"
+    print_table(title, columns, rows, texts=3)
+    for line in (front.note, front.contest):
+        if line:
+            say(line)
 
 
 def bound_text(result: SearchResult, spec: HardwareSpec) -> str:

@@ -203,6 +203,9 @@ class _Work:
         if stage.mask is not None and step is self._mask_of(stage):
             self._tally.add(self._share(step), copies=step.instructions, masked=step.touched)
             return
+        if stage.contraction is not None:  # sums become float32 in place
+            self._tally.add(self._share(step), passes=step.touched / self._spec.vector.lanes)
+            return
         if stage.op.family is Family.TRANSPOSE:
             self._turn(step, stage)
             return

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autotune.graph.graph import Graph
+from autotune.graph.passes.channel_points import ChannelPoints
 from autotune.graph.passes.note import Note, PassResult
 from autotune.graph.passes.quantised_factors import (
     PRODUCTS,
@@ -43,7 +44,7 @@ Factors = tuple[Factor, Factor]
 
 @dataclass(frozen=True, slots=True)
 class NarrowProducts:
-    """Products whose two factors are 8-bit integers less one constant zero point each.
+    """Products whose two factors are 8-bit integers less a constant zero point, that of a constant weight one per channel or one for all.
 
     A constant scale of each factor, of the second one also per output channel, moves behind the
     sum, where both are applied as one factor. The pieces that an importer has cut a long sum into become one
@@ -72,7 +73,11 @@ class NarrowProducts:
             if factors is None:
                 writer.ops.append(op)
                 continue
-            _write(writer, graph, product, factors)
+            points = self._channel_points(product, graph, factors)
+            if points is None:
+                _write(writer, graph, product, factors)
+            else:
+                _write_points(writer, graph, product, factors, points)
             types = " by ".join(graph.types[f.tensor].dtype for f in factors)
             reason = f"{op.name} multiplies {types}"
             notes.append(Note(self.name, f"float32 factors of {op.name}", reason))
@@ -86,12 +91,21 @@ class NarrowProducts:
         a, b = (factor_of(graph, x, held) for x in op.inputs[:2])
         if a is None or b is None or b.point is not None or not self._multiplies(graph, a, b):
             return None
-        if not _scales_fit(op, a, b):
+        if not _scales_fit(op, a, b) or a.points is not None:
             return None
+        if b.points is not None:
+            fits = self._channel_points(op, graph, (a, b)) is not None
+            return (a, b) if fits else None
         if a.point is not None:
             a = replace(a, zero=_middle(graph, a))
             return (a, b) if _is_exact_shifted(op, graph, a, b) else None
         return (a, b) if _stays_within(op, graph, a, b) else None
+
+    def _channel_points(self, op: Op, graph: Graph, factors: Factors) -> ChannelPoints | None:
+        a, b = factors
+        if a.point is not None:
+            return None
+        return ChannelPoints.of(op, graph, b, _interval(graph, a), self.formats)
 
     def _multiplies(self, graph: Graph, *factors: Factor) -> bool:
         formats = (NARROW[graph.types[f.tensor].dtype] for f in factors)
@@ -112,6 +126,8 @@ def _is_scaled_depthwise(op: Op, graph: Graph, held: Set[str]) -> bool:
         return False
     taps = math.prod(graph.shape(op.inputs[1])[2:])
     known = b.tensor in graph.constants and b.point is None and taps <= EXACT_TAPS
+    if a.points is not None:
+        return False
     return known and a.scale is not None and b.scale is not None and _scales_fit(op, a, b)
 
 
@@ -178,7 +194,7 @@ def _weight(graph: Graph, factor: Factor) -> Array | None:
     value = graph.constants.get(factor.tensor)
     if value is None:
         return None
-    weight = value - np.float32(factor.zero)
+    weight = value - (np.float32(factor.zero) if factor.points is None else factor.points)
     return weight.reshape(factor.views[-1]) if factor.views else weight
 
 
@@ -208,6 +224,21 @@ def _write(writer: ProductWriter, graph: Graph, op: Op, factors: Factors) -> Non
     name = writer.fresh(f"{op.output}.sums", sums)
     writer.ops.append(Op.make(name, op.kind, inputs, name, attrs))
     writer.scaled(op, name, _scale(op, a, b), op.inputs[2:])
+
+
+def _write_points(
+    writer: ProductWriter, graph: Graph, op: Op, factors: Factors, points: ChannelPoints
+) -> None:
+    """Append a product by a weight with a zero point per channel, then its scale."""
+    a, b = factors
+    shape = graph.shape(op.output)
+    is_last = a.scale is None
+    output = (
+        op.output if is_last else writer.fresh(f"{op.output}.sums", TensorType(shape, DType.INT32))
+    )
+    points.write(writer, op, writer.viewed(a), a.zero, shape, output)
+    if not is_last:
+        writer.scaled(op, output, _scale(op, a, b), ())
 
 
 def _scale(op: Op, a: Factor, b: Factor) -> Array:

@@ -57,7 +57,9 @@ class NarrowWeights:
         if op.kind is OpKind.CONV and op.axes != CHANNELS_FIRST:
             return None
         factor = factor_of(graph, op.inputs[1], held)
-        if factor is None or factor.zero or factor.point is not None or factor.scale is None:
+        if factor is None or factor.zero or factor.scale is None:
+            return None
+        if factor.point is not None or factor.points is not None:
             return None
         if NARROW[graph.types[factor.tensor].dtype] not in self.formats.stored:
             return None

@@ -10,7 +10,7 @@ import numpy as np
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import fresh, rebuilt
 from autotune.operators.op import Op, OpKind
-from autotune.operators.tensor import Array, TensorType
+from autotune.operators.tensor import Array, DType, TensorType
 
 PRODUCTS = (OpKind.MATMUL, OpKind.CONV)
 
@@ -20,7 +20,8 @@ class Factor:
     """Numbers (tensor − zero) · scale; ``scale`` is a constant, None for 1.
 
     ``point`` is a zero point of one number that only a run knows, None where ``zero`` is it. ``views``
-    are shapes that the numbers are reshaped to, in turn.
+    are shapes that the numbers are reshaped to, in turn. ``points`` are zero points of a constant that differ, in a form that
+    broadcasts against it; None where ``zero`` is that of all.
     """
 
     tensor: str
@@ -28,6 +29,7 @@ class Factor:
     scale: Array | None
     point: str | None = None
     views: tuple[tuple[int, ...], ...] = ()
+    points: Array | None = None
 
 
 def factor_of(graph: Graph, tensor: str, held: Set[str]) -> Factor | None:
@@ -39,6 +41,8 @@ def factor_of(graph: Graph, tensor: str, held: Set[str]) -> Factor | None:
     if op is not None and op.kind is OpKind.RESHAPE and tensor not in held:
         inner = factor_of(graph, op.inputs[0], held)
         if inner is None or (inner.scale is not None and inner.scale.ndim and inner.scale.size > 1):
+            return None
+        if inner.points is not None:
             return None
         views = (*inner.views, graph.shape(tensor))
         return Factor(inner.tensor, inner.zero, inner.scale, inner.point, views)
@@ -54,10 +58,10 @@ def factor_of(graph: Graph, tensor: str, held: Set[str]) -> Factor | None:
     if op is not None and op.kind is OpKind.SUB and tensor not in held:
         tensor, point = op.inputs
         zero = _zero(graph, point)
-        if graph.shape(tensor) != graph.shape(op.output) or (
-            zero is None and point in graph.constants
-        ):
+        if graph.shape(tensor) != graph.shape(op.output):
             return None
+        if zero is None and (points := constant_of(graph, point)) is not None:
+            return _by_points(graph, tensor, scale, points, held)
         if zero is None and graph.shape(point) not in ((), (1,)):
             return None
     if tensor not in held:
@@ -66,6 +70,18 @@ def factor_of(graph: Graph, tensor: str, held: Set[str]) -> Factor | None:
         return Factor(tensor, 0, scale, point)
     low, high = graph.types[tensor].dtype.limits  # padding is a number of the tensor
     return Factor(tensor, zero, scale) if low <= zero <= high else None
+
+
+def _by_points(
+    graph: Graph, tensor: str, scale: Array | None, points: Array, held: Set[str]
+) -> Factor | None:
+    """Return a constant factor whose zero points differ."""
+    if tensor not in held or tensor not in graph.constants or not points.size:
+        return None
+    low, high = graph.types[tensor].dtype.limits
+    if points.min() < low or points.max() > high:
+        return None
+    return Factor(tensor, 0, scale, points=points)
 
 
 def _zero(graph: Graph, point: str) -> int | None:
@@ -141,6 +157,12 @@ class ProductWriter:
         """Add a constant; return its name."""
         name = self.fresh(stem, TensorType(value.shape))
         self._constants[name] = value
+        return name
+
+    def integers(self, value: Array, dtype: DType, stem: str) -> str:
+        """Add a constant of 8-bit integers; return its name."""
+        name = self.fresh(stem, TensorType(value.shape, dtype))
+        self._constants[name] = value.astype(np.float32)
         return name
 
     def fresh(self, stem: str, kind: TensorType) -> str:

@@ -1,0 +1,322 @@
+"""A search that chooses the precision of each product beside fusion and schedule, within a limit of the loss.
+
+float32 and each narrow format everywhere are searched first. Their plans tell what every product takes in every
+format; choices of most gain within the limit are searched next, and tell again. The best plan within the limit is kept.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from autotune.arguments import path_of
+from autotune.disk.atomic_file import check_place, replace_file
+from autotune.errors import InputError
+from autotune.isa.formats import Format
+from autotune.quantisation.grid import NarrowFormat
+from autotune.quantisation.loss import Loss
+from autotune.quantisation.plan_costs import ProductCosts, product_costs
+from autotune.quantisation.qdq import Formats
+from autotune.quantisation.quantize import (
+    DEFAULT_HELD_OUT,
+    DEFAULT_RUNS,
+    limit_of,
+    measure_of,
+)
+from autotune.quantisation.samples import Run
+from autotune.quantisation.space import PrecisionSpace, opened_space
+from autotune.runtime.session.plan_contest import WARM_UP
+from autotune.runtime.session.session import Session
+from autotune.targets.protocol import Target
+from autotune.targets.spec import HardwareSpec
+from autotune.tuner.contest import hold_contest
+from autotune.tuner.interruption import SearchInterrupted
+from autotune.tuner.objective import Objective
+from autotune.tuner.plan import NetworkFile
+from autotune.tuner.precision import PrecisionFront, PrecisionPoint
+from autotune.tuner.progress import MACHINES, Progress
+from autotune.tuner.result import SearchResult
+
+CONTESTANTS = 3
+"""Narrow plans that run in turns at most, the fastest by their searches."""
+ROUNDS = 3
+"""Times that gains are taken from plans, and choices from gains."""
+MOST_SEARCHES = 8
+"""Networks that are searched at most, float32 among them."""
+PLAIN_SHARE = 0.3
+"""Share of the time of a search on this CPU that the float32 network has; the others share the rest."""
+Search = Callable[[Path, float], SearchResult]
+"""Searches a network file in a share of the time."""
+PLAIN = "float32"
+
+
+@dataclass(frozen=True, slots=True)
+class LossLimit:
+    """The largest loss of a search's network, its measure, and the inputs that it is measured on."""
+
+    data: Path
+    limit: float
+    measure: Loss
+
+    @classmethod
+    def of(
+        cls,
+        max_loss: float | str | None,
+        data: Path | str | None,
+        loss: Loss | str | None,
+        out: Path | None,
+        spec: HardwareSpec,
+    ) -> LossLimit | None:
+        """Check the arguments of a search; None without ``max_loss``. Raises ``InputError``."""
+        if max_loss is None:
+            alone = [name for name, given in (("data", data), ("loss", loss)) if given is not None]
+            if alone:
+                raise InputError(
+                    f"{alone[0]} is for a search with a limit of the loss; give --max-loss too"
+                )
+            return None
+        limit = limit_of(max_loss)
+        assert limit is not None
+        measure = measure_of(Loss.RELATIVE if loss is None else loss)
+        if data is None:
+            raise InputError(
+                "a limit of the loss is measured on inputs of yours; give --data FOLDER|FILE too"
+            )
+        if out is None:
+            raise InputError("max_loss writes the network beside the plan; give out, its file")
+        if not narrow_formats(spec):
+            raise InputError(
+                f"{spec.name} multiplies float32 only, which a limit of the loss changes nothing about; leave --max-loss out"
+            )
+        check_place(narrow_file(out))
+        return cls(path_of(data, "data"), limit, measure)
+
+
+def narrow_file(plan_file: Path) -> Path:
+    """Return where the network of a plan is written that is not the user's own: ``net.narrow.onnx``."""
+    return plan_file.with_name(f"{plan_file.stem}.narrow.onnx")
+
+
+def narrow_formats(spec: HardwareSpec) -> tuple[NarrowFormat, ...]:
+    """Return the narrow formats that a machine multiplies."""
+    both = ((NarrowFormat.INT8, Format.INT8), (NarrowFormat.BF16, Format.BF16))
+    return tuple(one for one, stored in both if stored in spec.formats.multiplied)
+
+
+class _Run:
+    """Runs a session on one of the inputs; each call returns seconds."""
+
+    def __init__(self, session: Session, inputs: Run) -> None:
+        self._session, self._inputs = session, inputs
+        for _ in range(WARM_UP):
+            self()
+
+    def __call__(self) -> float:
+        begin = time.perf_counter()
+        self._session.run(self._inputs)
+        return time.perf_counter() - begin
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A searched network: its formats, its loss, its file, its result."""
+
+    name: str
+    formats: Formats
+    loss: float
+    file: Path
+    result: SearchResult
+
+    def cost(self, objective: Objective) -> float:
+        """Return the cost of the plan as measured, else as predicted."""
+        found = self.result.found
+        measured = found.measured_cost(objective)
+        return found.predicted_cost(objective) if measured is None else measured
+
+    @property
+    def cycles(self) -> float:
+        """Cycles of the plan."""
+        found = self.result.found
+        return float(found.measured_cycles or found.predicted_cycles)
+
+
+@dataclass
+class PrecisionSearches:
+    """The searches of one network in several precisions on one machine.
+
+    On a machine that is timed whole runs in turns decide, else the cost by the ``objective``.
+    """
+
+    path: Path
+    machine: Target
+    objective: Objective
+    limit: LossLimit
+    dims: Mapping[str, int]
+    seed: int
+    plan_file: Path
+    search: Search
+    progress: Progress
+    _tried: list[_Tried] = field(default_factory=list)
+    _space: PrecisionSpace | None = None
+
+    def run(self) -> SearchResult:
+        """Search, write the chosen network, return its result with the front.
+
+        Raises ``SearchInterrupted`` with the best plan within the limit so far where Ctrl-C ended a search.
+        """
+        with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
+            try:
+                self._search_all(Path(folder))
+                best, text = self._best()
+            except KeyboardInterrupt as stop:
+                if not self._tried and isinstance(stop, SearchInterrupted):
+                    self._tried.append(_Tried(PLAIN, {}, 0.0, self.path, stop.result))
+                if not self._tried:
+                    raise
+                raise SearchInterrupted(self._kept(self._best_so_far(), "")) from None
+            return self._kept(best, text)
+
+    def _search_all(self, folder: Path) -> None:
+        self._report()
+        formats = narrow_formats(self.machine.spec)
+        data, measure = self.limit.data, self.limit.measure
+        with opened_space(
+            self.path,
+            *(data, formats, measure, DEFAULT_HELD_OUT, DEFAULT_RUNS),
+            *(self.dims, self.seed, self.progress),
+        ) as space:
+            self._space = space
+            self._tried.append(
+                _Tried(PLAIN, {}, 0.0, self.path, self.search(self.path, PLAIN_SHARE))
+            )
+            for name, chosen in self._proposals(space, formats):
+                self._report()
+                self._try(space, name, chosen, folder)
+
+    def _report(self) -> None:
+        self.progress(MACHINES, len(self._tried), MOST_SEARCHES)
+
+    def _proposals(
+        self, space: PrecisionSpace, formats: tuple[NarrowFormat, ...]
+    ) -> Iterator[tuple[str, Formats]]:
+        """Yield networks to search; what those before took decides on the next."""
+        for format in formats:
+            yield f"all {format}", space.uniform(format)
+        for number in range(1, ROUNDS + 1):
+            seen = [one.formats for one in self._tried]
+            chosen = space.within(self._gains(space), self.limit.limit)
+            new = [one for i, one in enumerate(chosen) if one not in (*seen, *chosen[:i])]
+            if not new:
+                return
+            for one in new if number == 1 else new[:1]:
+                if len(self._tried) < MOST_SEARCHES:
+                    yield f"choice {len(self._tried) - len(formats)}", one
+
+    def _gains(self, space: PrecisionSpace) -> Mapping[tuple[str, NarrowFormat], float]:
+        work, costs = space.work(), ProductCosts()
+        for one in self._tried:
+            groups = one.result.found.groups
+            costs.add(one.formats, product_costs(space.network, groups, work, self.objective))
+        return costs.gains(space.names)
+
+    def _try(self, space: PrecisionSpace, name: str, chosen: Formats, folder: Path) -> None:
+        """Search a network. A choice loses steps until its written file is within the limit; a uniform one only tells costs."""
+        place = folder / str(len(self._tried))
+        place.mkdir()
+        file = place / narrow_file(self.plan_file).name
+        is_uniform = name.startswith("all")
+        for formats in [chosen] if is_uniform else space.narrower_first(chosen):
+            loss = space.write(formats, file)
+            if is_uniform or loss <= self.limit.limit:
+                share = (1.0 - PLAIN_SHARE) / (MOST_SEARCHES - 1)
+                result = self.search(file, share)
+                self._tried.append(_Tried(name, formats, loss, file, result))
+                return
+
+    def _best_so_far(self) -> _Tried:
+        """Return the cheapest network within the limit; float32 where only whole runs in turns could tell."""
+        within = [one for one in self._tried if one.loss <= self.limit.limit]
+        if self.machine.spec.timed:
+            return self._tried[0]
+        return min(within, key=lambda one: one.cost(self.objective))
+
+    def _best(self) -> tuple[_Tried, str]:
+        """Return the cheapest network within the limit; one that is timed has to win against float32 in turns."""
+        plain = self._tried[0]
+        if not self.machine.spec.timed:
+            return self._best_so_far(), ""
+        within = [one for one in self._tried[1:] if one.loss <= self.limit.limit]
+        within.sort(key=lambda one: one.cost(self.objective))
+        assert self._space is not None
+        return self._winner(self._space, plain, within[:CONTESTANTS])
+
+    def _winner(
+        self, space: PrecisionSpace, plain: _Tried, within: Sequence[_Tried]
+    ) -> tuple[_Tried, str]:
+        """Run plans in turns. A narrow one has to be faster, and within the limit as this machine runs it."""
+        best, lines = plain, []
+        for one in within:
+            with ExitStack() as stack:
+                old, new = (
+                    stack.enter_context(
+                        Session(x.file, self.machine, dims=self.dims, plan=x.result.plan)
+                    )
+                    for x in (best, one)
+                )
+                if space.session_loss(new) > self.limit.limit:
+                    lines.append(f"{one.name}: beyond the limit as its plan computes it")
+                    continue
+                contest = hold_contest(*(_Run(x, space.held_out) for x in (old, new)))
+            lines.append(
+                f"{one.name} at {contest.gain:.3f} times the speed of {best.name}, faster in {contest.wins} of "
+                f"{contest.rounds} rounds"
+            )
+            best = one if contest.is_won else best
+        return best, "; ".join(lines)
+
+    def _kept(self, best: _Tried, contest: str) -> SearchResult:
+        """Write the network of the best plan; return its result with the front."""
+        plan = best.result.plan
+        if best.formats:
+            file = narrow_file(self.plan_file)
+            replace_file(file, best.file.read_bytes())
+            plan = replace(plan, network_file=NetworkFile.of(file))
+        return replace(best.result, plan=plan, precision=self._front(best, contest))
+
+    def _front(self, best: _Tried, contest: str) -> PrecisionFront:
+        space = self._space
+        assert space is not None
+        samples = space.quantiser.samples
+        return PrecisionFront(
+            self.limit.measure.value,
+            self.limit.limit,
+            tuple(self._point(one, best, len(space.network.products)) for one in self._tried),
+            len(samples.calibration),
+            len(samples.held_out),
+            "" if best.formats else self._note(),
+            contest,
+        )
+
+    def _point(self, one: _Tried, best: _Tried, products: int) -> PrecisionPoint:
+        counts = Counter(map(str, one.formats.values()))
+        counts[PLAIN] = products - len(one.formats)
+        return PrecisionPoint(
+            one.name,
+            {name: count for name, count in sorted(counts.items()) if count},
+            one.loss,
+            one.cost(self.objective),
+            one.cycles,
+            one.loss <= self.limit.limit,
+            one is best,
+        )
+
+    def _note(self) -> str:
+        """Return why the network stays in float32."""
+        if any(one.formats and one.loss <= self.limit.limit for one in self._tried):
+            return "no plan of a narrower network within the limit is shown to be faster"
+        return "no choice of narrower products is within the limit and gains"

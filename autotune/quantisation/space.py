@@ -1,0 +1,139 @@
+"""All choices of formats of one network: their losses from one switched session, and the files that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from autotune.arguments import path_of
+from autotune.errors import InputError, ModelError
+from autotune.frontend.source_model import SourceModel
+from autotune.quantisation.grid import Grid, NarrowFormat
+from autotune.quantisation.loss import Loss, Outputs, loss_of
+from autotune.quantisation.observation import opened_model, run_all, serialised
+from autotune.quantisation.precision import PrecisionSearch, rankings_of
+from autotune.quantisation.products import KINDS, Network
+from autotune.quantisation.qdq import Formats, Scheme, write_qdq
+from autotune.quantisation.quantiser import Quantiser
+from autotune.quantisation.samples import Run, read_samples
+from autotune.quantisation.source import read_source
+from autotune.quantisation.steps import (
+    Gains,
+    Sensitivity,
+    formats_of,
+    steps_towards,
+    within_limit,
+)
+from autotune.quantisation.switched import with_switches
+from autotune.quantisation.work import multiplications
+from autotune.runtime.session.session import Session
+from autotune.tuner.progress import Progress
+
+
+@dataclass(frozen=True)
+class PrecisionSpace:
+    """Formats for the products of a network, each choice with its loss on runs held out."""
+
+    quantiser: Quantiser
+    grids: Mapping[str, Grid]
+    names: Mapping[NarrowFormat, tuple[str, ...]]
+    wanted: Sequence[Outputs]
+    losses: PrecisionSearch
+    sensitivities: tuple[Sensitivity, ...]
+
+    @property
+    def network(self) -> Network:
+        """The network in float32, prepared."""
+        return self.quantiser.network
+
+    def work(self) -> dict[str, float]:
+        """Return the multiplications of each product."""
+        return multiplications(self.network, self.quantiser.samples.calibration[0])
+
+    def uniform(self, format: NarrowFormat) -> dict[str, NarrowFormat]:
+        """Return the choice of one format for every product that can have it."""
+        return dict.fromkeys(self.names[format], format)
+
+    def within(self, gains: Gains, limit: float) -> list[dict[str, NarrowFormat]]:
+        """Return choices within a limit of the loss, of most gain: of all formats, and of each alone.
+
+        Products without a gain stay in float32.
+        """
+        gained = [
+            replace(one, gain=gains[one.name, one.format])
+            for one in self.sensitivities
+            if gains[one.name, one.format] > 0.0
+        ]
+        chosen = (within_limit(x, limit, self.losses.loss) for x in rankings_of(gained))
+        return [formats_of(steps) for steps in chosen if steps]
+
+    def narrower_first(self, formats: Formats) -> list[dict[str, NarrowFormat]]:
+        """Return a choice, and those that leave ever more of its harmful steps out."""
+        steps = steps_towards(formats, self.sensitivities)
+        kept, dropped = [formats_of(steps)], 1
+        while steps := steps[dropped:]:
+            kept.append(formats_of(steps))
+            dropped *= 2
+        return kept
+
+    def write(self, formats: Formats, file: Path) -> float:
+        """Write the network with these formats; return the loss of the held-out runs, run from what is written."""
+        quantiser = self.quantiser
+        made = write_qdq(quantiser.network, formats, self.grids, quantiser.scheme)
+        file.write_bytes(serialised(made))
+        return quantiser.losses(made, self.wanted)[quantiser.measure]
+
+    @property
+    def held_out(self) -> Run:
+        """The first of the runs held out."""
+        return self.quantiser.samples.held_out[0]
+
+    def session_loss(self, session: Session) -> float:
+        """Return the loss of the held-out runs as a session of the network computes them."""
+        outputs = run_all(session, self.quantiser.samples.held_out)
+        return loss_of(self.wanted, outputs, self.quantiser.measure)
+
+
+@contextmanager
+def opened_space(
+    path: Path,
+    data: Path | str,
+    formats: Sequence[NarrowFormat],
+    measure: Loss,
+    hold_out: float,
+    runs: int,
+    dims: Mapping[str, int],
+    seed: int,
+    progress: Progress,
+) -> Iterator[PrecisionSpace]:
+    """Read network and inputs, calibrate, measure what each format of each product loses.
+
+    Raises ``ModelError`` for a network without products in float32, ``InputError`` for data that fits no run of it.
+    """
+    network = Network(read_source(path))
+    if not network.products:
+        raise ModelError(
+            f"{path}: has nothing to quantise: no {', '.join(KINDS)} with weights in float32"
+        )
+    inputs = [x.bound(dims) for x in SourceModel(network.model).inputs]
+    rng = np.random.default_rng(seed)
+    samples = read_samples(path_of(data, "data"), inputs, hold_out, runs, rng)
+    scheme = Scheme(formats=tuple(formats))
+    quantiser = Quantiser(network, path.stem, samples, scheme, measure, None, None, dims, progress)
+    grids = quantiser.calibrate()
+    names = {format: quantiser.finite(grids, format) for format in formats}
+    if not any(names.values()):
+        raise InputError(f"{path}: no product has finite activations on these inputs")
+    gains = {(name, format): 1.0 for format, own in names.items() for name in own}
+    switched = with_switches(network, names, grids, scheme)
+    wanted = quantiser.float_outputs()
+    with opened_model(switched.model, dims) as session:
+        losses = PrecisionSearch(
+            switched, session, samples, measure, gains, quantiser.findings, None
+        )
+        found = losses.sensitivities(progress)
+        yield PrecisionSpace(quantiser, grids, names, wanted, losses, found)

@@ -1,0 +1,220 @@
+"""Searches within a limit of the loss: never beyond it, never slower than float32, the network beside its plan."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from autotune import api
+from autotune.errors import AutotuneError, InputError
+from autotune.quantisation.loss import Loss, loss_of
+from autotune.quantisation.plan_costs import product_costs
+from autotune.quantisation.products import Network
+from autotune.quantisation.quantize import quantize
+from autotune.quantisation.source import read_source
+from autotune.quantisation.work import multiplications
+from autotune.runtime.session.session import Session
+from autotune.store.store import Store
+from autotune.tuner.interruption import SearchInterrupted
+from autotune.tuner.objective import Objective
+from autotune.tuner.plan import Plan
+from autotune.tuner.precision import PrecisionFront, PrecisionPoint
+from autotune.tuner.progress import MACHINES
+from autotune.tuner.result import SearchResult
+from tests.quantisation.test_quantize import RUNS, saved
+
+SMALL: dict[str, Any] = {"trials": 8, "measure": 12, "storage": ":memory:"}
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "home"))
+
+
+def searched(name: str, folder: Path, limit: float | str, **options: Any) -> SearchResult:
+    path, data = saved(name, folder)
+    with Store.memory() as store:
+        return api.search(
+            path,
+            options.pop("target", "edge"),
+            max_loss=limit,
+            data=data,
+            out=folder / "net.plan",
+            store=store,
+            **{**SMALL, **options},
+        )
+
+
+def front_of(result: SearchResult) -> PrecisionFront:
+    assert result.precision is not None
+    return result.precision
+
+
+def held_out(folder: Path) -> list[dict[str, Any]]:
+    """The runs that seed 0 holds out."""
+    arrays = dict(np.load(folder / "data.npz"))
+    order = np.random.default_rng(0)
+    order.permutation(1)  # the one file
+    return [{x: v[i] for x, v in arrays.items()} for i in sorted(order.permutation(RUNS)[:2])]
+
+
+def test_the_plan_runs_a_narrow_network_within_the_limit_and_no_slower(tmp_path: Path) -> None:
+    limit = 0.02
+    result = searched("mlp", tmp_path, limit)
+    front, plan = front_of(result), Plan.load(tmp_path / "net.plan")
+    assert front.kept.cost == min(one.cost for one in front.points if one.is_within)
+    assert front.kept.cost < front.points[0].cost, "edge multiplies narrow numbers faster"
+    assert front.kept.loss <= limit
+    assert plan.measured_cycles == front.kept.cycles == result.found.measured_cycles
+    assert plan.network_file is not None
+    assert Path(plan.network_file.path) == tmp_path / "net.narrow.onnx"
+    runs = held_out(tmp_path)
+    with Session(tmp_path / "mlp.onnx", "edge") as session:
+        wanted = [session.run(dict(run)) for run in runs]
+    with Session(tmp_path / "net.plan", "edge") as session:
+        found = [session.run(dict(run)) for run in runs]
+    loss = loss_of(wanted, found, Loss.RELATIVE)
+    assert loss == pytest.approx(front.kept.loss, rel=0.05) and loss <= 1.05 * limit
+
+
+def wide(folder: Path) -> tuple[Path, Path]:
+    """Three products in a row, large enough for narrow ones to be faster, and inputs of them."""
+    rng = np.random.default_rng(3)
+    sizes = (256, 256, 256, 128)
+    stored = [
+        numpy_helper.from_array(rng.normal(0, 0.1, both).astype(np.float32), f"w{i}")
+        for i, both in enumerate(pairwise(sizes))
+    ]
+    nodes, x = [], "x"
+    for i in range(3):
+        nodes.append(helper.make_node("MatMul", [x, f"w{i}"], [f"y{i}"], name=f"product{i}"))
+        nodes.append(helper.make_node("Relu", [f"y{i}"], [f"z{i}"], name=f"relu{i}"))
+        x = f"z{i}"
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [128, size])
+        for name, size in (("x", sizes[0]), (x, sizes[-1]))
+    ]
+    graph = helper.make_graph(nodes, "wide", ends[:1], ends[1:], stored)
+    path, data = folder / "wide.onnx", folder / "data.npz"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    np.savez(data, x=rng.normal(0, 1, (RUNS, 128, sizes[0])).astype(np.float32))
+    return path, data
+
+
+def test_formats_are_mixed_where_int8_alone_is_beyond_the_limit(tmp_path: Path) -> None:
+    path, data = wide(tmp_path)
+    whole = quantize(path, data, tmp_path / "q.onnx").losses[Loss.RELATIVE]
+    with Store.memory() as store:
+        result = api.search(
+            path,
+            "edge",
+            max_loss=0.8 * whole,
+            data=data,
+            out=tmp_path / "net.plan",
+            store=store,
+            **SMALL,
+        )
+    points = {one.name: one for one in front_of(result).points}
+    assert not points["all int8"].is_within and points["all bf16"].is_within
+    choices = [one for one in points.values() if one.name.startswith("choice")]
+    assert choices and all(one.is_within for one in choices)
+    kept = front_of(result).kept
+    assert kept in choices and {"int8", "bf16"} <= set(kept.counts), "both in one network"
+    assert points["all int8"].cost < kept.cost < points["all bf16"].cost
+    assert all(sum(one.counts.values()) == 3 for one in points.values())
+
+
+def test_float32_is_kept_where_no_choice_is_within_the_limit(tmp_path: Path) -> None:
+    result = searched("mlp", tmp_path, 1e-7)
+    front = front_of(result)
+    assert front.kept is front.points[0] and "no choice" in front.note
+    assert Plan.load(tmp_path / "net.plan").network_file == result.plan.network_file
+    assert Path(result.plan.network_file.path) == tmp_path / "mlp.onnx"  # type: ignore[union-attr]
+    assert not (tmp_path / "net.narrow.onnx").exists()
+
+
+def test_ctrl_c_keeps_the_best_network_so_far(tmp_path: Path) -> None:
+    def stop_at_two(phase: str, done: int, total: int, best: float | None = None) -> None:
+        if phase == MACHINES and done == 2:
+            raise KeyboardInterrupt
+
+    path, data = wide(tmp_path)
+    options = {"max_loss": 0.05, "data": data, "out": tmp_path / "net.plan"}
+    with Store.memory() as store, pytest.raises(SearchInterrupted) as stop:
+        api.search(path, "edge", store=store, progress=stop_at_two, **options, **SMALL)
+    front = stop.value.result.precision
+    assert [one.name for one in front.points] == ["float32", "all int8"]
+    assert front.kept.name == "all int8", "within the limit, and measured faster"
+    assert Plan.load(tmp_path / "net.plan").measured_cycles == front.kept.cycles
+
+
+@pytest.mark.slow
+def test_on_this_machine_whole_runs_decide(tmp_path: Path) -> None:
+    path, data = saved("bert_layer", tmp_path)
+    result = api.search(
+        path, "cpu:1", max_loss=0.5, data=data, out=tmp_path / "net.plan", seconds=8.0
+    )
+    front = front_of(result)
+    assert front.contest and front.kept.is_within
+    with Session(tmp_path / "net.plan", "cpu:1") as session:
+        session.run(held_out(tmp_path)[0])
+
+
+def test_costs_of_products_add_up_to_the_plan(tmp_path: Path) -> None:
+    path, data = wide(tmp_path)
+    network = Network(read_source(path))
+    run = {x: v[0] for x, v in np.load(data).items()}
+    with Store.memory() as store:
+        plain = api.search(path, "edge", store=store, **SMALL)
+    work = multiplications(network, run)
+    costs = product_costs(network, plain.found.groups, work, Objective.LATENCY)
+    assert sum(costs.values()) == pytest.approx(plain.found.measured_cycles)
+    assert set(costs) == {p.name for p in network.products}, "each is found again in the graph"
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"max_loss": "much"}, r"max_loss is 'much'; give a number above 0"),
+    ({"data": None}, "give --data"),
+    ({"max_loss": None}, "give --max-loss too"),
+    ({"max_loss": None, "data": None, "loss": "cosine"}, "loss is for a search with a limit"),
+    ({"loss": "worst"}, "choose among relative, cosine, top1"),
+    ({"out": None}, "give out"),
+    ({"target": "eyeriss-like"}, "multiplies float32 only"),
+    ({"objective": "energy-delay"}, "leave max_loss out"),
+    ({"data": "none.npz"}, "none.npz: there is no such file"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED)
+def test_bad_arguments_are_refused_before_anything_is_searched(
+    change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path, data = saved("mlp", tmp_path)
+    options = {"target": "edge", "max_loss": 0.01, "data": data, "out": tmp_path / "net.plan"}
+    with pytest.raises(InputError, match=message):
+        api.search(path, **{**options, **change}, **SMALL)
+    assert not (tmp_path / "net.plan").exists()
+
+
+def test_a_quantised_network_is_refused(tmp_path: Path) -> None:
+    path, data = saved("mlp", tmp_path)
+    quantize(path, data, tmp_path / "q.onnx")
+    with pytest.raises(AutotuneError, match="is quantised already"):
+        api.search(
+            tmp_path / "q.onnx", "edge", max_loss=0.1, data=data, out=tmp_path / "x.plan", **SMALL
+        )
+
+
+def test_a_front_leaves_out_what_another_point_beats() -> None:
+    def point(cost: float, loss: float) -> PrecisionPoint:
+        return PrecisionPoint(f"{cost}", {}, loss, cost, cost, True)
+
+    points = tuple(point(*one) for one in ((9, 0.0), (5, 0.1), (6, 0.2), (4, 0.3)))
+    front = PrecisionFront("relative", 0.5, points, 1, 1)
+    assert [(one.cost, one.loss) for one in front.unbeaten] == [(4, 0.3), (5, 0.1), (9, 0.0)]
