@@ -26,7 +26,7 @@ def plan_of(request: OpenRequest, graphs: Iterable[GraphPlan], name: str) -> Pla
         raise InputError(
             f"{name}: a session of several devices does not learn; the plan that it runs is its plan file"
         )
-    before = request.plan
+    before, spec = request.plan, request.target.spec
     found = {one.fingerprint: one for one in (() if before is None else before.graphs)}
     found |= {one.fingerprint: one for one in graphs}
     if not found:
@@ -35,11 +35,12 @@ def plan_of(request: OpenRequest, graphs: Iterable[GraphPlan], name: str) -> Pla
         tuple(found.values()),
         _network_file(request),
         request.target.name,
-        request.target.spec.profile_id,
+        spec.profile_id,
         Objective.LATENCY if before is None else before.objective,
         request.accuracy if before is None else before.accuracy,
         tuple(request.dims.items()),
         tuple((x, (float(low), float(high))) for x, (low, high) in request.ranges.items()),
+        macs_per_byte=spec.formats.macs_per_byte if before is None else before.macs_per_byte,
     )
 
 

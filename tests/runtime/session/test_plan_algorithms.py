@@ -16,6 +16,7 @@ from autotune.graph.graph import Graph
 from autotune.operators.op import OpKind as K
 from autotune.runtime.session.opening import open_graph
 from autotune.runtime.session.request import open_request
+from autotune.runtime.session.session import Session
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.opening import load_spec
 from autotune.tuner.objective import Objective
@@ -61,6 +62,10 @@ def test_a_plan_opens_on_a_machine_of_another_bandwidth(tmp_path: Path) -> None:
     )
     plan.save(tmp_path / "one.plan")
     assert opened(FAST, Plan.load(tmp_path / "one.plan")).fingerprint == graph.fingerprint
+    with Session(network(), SLOW, tmp_path / "a.db", accuracy="close") as session:
+        assert session.save_plan(tmp_path / "saved.plan").macs_per_byte == 12
+    with Session(network(), FAST, tmp_path / "a.db", plan=tmp_path / "one.plan") as session:
+        assert session.save_plan(tmp_path / "again.plan").macs_per_byte == 12
     text = json.loads((tmp_path / "one.plan").read_text())
     del text["macs_per_byte"]  # as versions before wrote it, of the other algorithm
     (tmp_path / "old.plan").write_text(json.dumps(text))
