@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from autotune.errors import PlanError
-from autotune.graph.accuracy import Accuracy
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.operators.op import OpKind as K
@@ -19,8 +18,7 @@ from autotune.runtime.session.request import open_request
 from autotune.runtime.session.session import Session
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.opening import load_spec
-from autotune.tuner.objective import Objective
-from autotune.tuner.plan import GraphPlan, Plan, PlannedGroup
+from autotune.tuner.plan import Plan
 
 PLAIN = load_spec("cpu:1")
 SLOW = NativeTarget(
@@ -48,23 +46,11 @@ def opened(target: NativeTarget, plan: Plan | None = None) -> Graph:
 def test_a_plan_opens_on_a_machine_of_another_bandwidth(tmp_path: Path) -> None:
     graph = opened(SLOW)
     assert graph.fingerprint != opened(FAST).fingerprint
-    groups = tuple(
-        PlannedGroup((op.name,), (op.output,), None, 0.0, None, None, None) for op in graph.ops
-    )
-    plan = Plan(
-        (GraphPlan(graph.name, graph.fingerprint, groups),),
-        None,
-        SLOW.name,
-        SLOW.spec.profile_id,
-        Objective.LATENCY,
-        Accuracy.CLOSE,
-        macs_per_byte=SLOW.spec.formats.macs_per_byte,
-    )
-    plan.save(tmp_path / "one.plan")
-    assert opened(FAST, Plan.load(tmp_path / "one.plan")).fingerprint == graph.fingerprint
     with Session(network(), SLOW, tmp_path / "a.db", accuracy="close") as session:
-        assert session.save_plan(tmp_path / "saved.plan").macs_per_byte == 12
-    with Session(network(), FAST, tmp_path / "a.db", plan=tmp_path / "one.plan") as session:
+        plan = session.save_plan(tmp_path / "one.plan")
+    assert Plan.load(tmp_path / "one.plan") == plan and plan.macs_per_byte == 12
+    assert opened(FAST, plan).fingerprint == graph.fingerprint
+    with Session(network(), FAST, tmp_path / "a.db", plan=plan) as session:
         assert session.save_plan(tmp_path / "again.plan").macs_per_byte == 12
     text = json.loads((tmp_path / "one.plan").read_text())
     del text["macs_per_byte"]  # as versions before wrote it, of the other algorithm
