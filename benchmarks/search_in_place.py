@@ -223,7 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(text)
         return
     head = HEAD.format(
-        command=f"python -m benchmarks.search_in_place {' '.join(given)}".strip(),
+        command=_command(networks, chosen.targets, strategies, seeds, seconds, chosen.measure),
         seconds=seconds,
         most=chosen.measure,
         seeds=seeds,
@@ -235,6 +235,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     images = chosen.markdown.parent / "images"
     images.mkdir(exist_ok=True)
     (images / PICTURE).write_text(curves_picture("Best plan so far", GRID[1:], dict(lines(runs))))
+
+
+def _command(
+    networks: Sequence[str],
+    targets: Sequence[str],
+    strategies: Sequence[str],
+    seeds: int,
+    seconds: float,
+    most: int,
+) -> str:
+    """Return what repeats the page."""
+    return (
+        f"python -m benchmarks.search_in_place --networks {' '.join(networks)} --targets {' '.join(targets)} "
+        f"--strategies {' '.join(strategies)} --seeds {seeds} --seconds {seconds:g} --measure {most}"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

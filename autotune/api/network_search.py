@@ -105,7 +105,8 @@ def search(
 
     Plans that were tried are trials of an Optuna study in ``storage``: a URL, a file (``.log``: a journal, else
     SQLite), ``:memory:`` for none, or None for ``studies.db`` beside the store. A later search of the network goes on from
-    the best of them, also one in another process. ``workers`` measure candidates of emulated machines: a number
+    the best of them, also one in another process. On this CPU single changes of a plan are trials of a second study, and
+    plans and changes that are clearly slower are pruned. ``workers`` measure candidates of emulated machines: a number
     of Dask workers of this machine, the URL of a Dask scheduler, or an open ``Cluster``. On this CPU plans are built by at
     most ``cores`` threads (None: all) within ``memory`` of this process, in bytes or as a text such as ``4GiB``.
 
@@ -121,7 +122,8 @@ def search(
     on emulated machines, and by an analytic estimate on this CPU.
 
     Raises ``AutotuneError`` before it searches: for a network that cannot be read, for a place where no plan can
-    be written, for ``seconds`` on an emulated machine, and for ``workers`` and ``time_limit_seconds`` on this CPU.
+    be written, for ``seconds`` on an emulated machine, and for ``workers``, ``time_limit_seconds`` and the strategy
+    ``exact`` on this CPU.
     """
     start_seconds = time.monotonic()
     plan_file, extents, limits = writable_plan_file(out), dims_of(dims), ranges_of(ranges)

@@ -35,6 +35,9 @@ SLOWER = 0.10
 the turns in more. Ratios of a turn repeat within 2 to 5 %."""
 COMPOSED = 16
 """Measurements after which the best groups so far run as one plan, and again each time they doubled."""
+FAR = 3.0
+"""A plan's time over the best one's from which one run says enough. Others run a whole turn: a group's least time of
+three runs compares with that of other plans, and the fastest groups make the next plan."""
 ENOUGH = 0.9
 """Share of the time after which no plan begins."""
 SPARE = 3
@@ -187,13 +190,14 @@ class StrategySearch:
         """Return the plan's time over the heuristic plan's, turn by turn; fewer than ``TURNS`` if it is clearly slower."""
         ratios: list[float] = []
         seen: list[tuple[Timed, float]] = []
+        if may_prune and self._before is not None:
+            once, base = self.runs.run(plan, 1), _total(self._before)
+            if _total(once) > FAR * self.ratio * base:
+                self._learn_turns(plan, [(once, self._seconds / base)])
+                return [_total(once) / base]
         while len(ratios) < TURNS:
-            timed = self.runs.run(plan, 1 if may_prune and not ratios else RUNS)
-            before = self._before or timed
-            if may_prune and not ratios and self._is_slower([_total(timed) / _total(before)]):
-                ratios.append(_total(timed) / _total(before))
-                seen.append((timed, self._seconds / _total(before)))
-                break
+            before = self._before or self.runs.run(self.heuristic, RUNS)
+            timed = self.runs.run(plan, RUNS)
             after = self._before = self.runs.run(self.heuristic, RUNS)
             base = math.sqrt(_total(before) * _total(after))
             ratios.append(_total(timed) / base)

@@ -162,7 +162,7 @@ def test_variants_are_trials_with_their_states_and_reasons() -> None:
     one.run()
     plans = study.study.get_trials()
     assert len(plans) == len(one.history) > 1
-    assert [t.value for t in plans] == sorted((t.value for t in plans), reverse=True)
+    assert [t.value for t in plans] == sorted((t.value or 0.0 for t in plans), reverse=True)
     assert plans[-1].value == pytest.approx(1e6 * one.ratio)
     (name,) = (x for x in study.storage.get_all_studies() if x.study_name.endswith(", candidates"))
     trials = study.storage.get_all_trials(name._study_id)

@@ -118,7 +118,7 @@ def test_values_are_times_over_the_heuristic_plans_by_their_median() -> None:
         steps = list(trial.intermediate_values.values())
         assert trial.value == pytest.approx(statistics.median(steps))
         assert (len(steps) == TURNS) == (trial.state is TrialState.COMPLETE)
-    best = min(t.value for t in trials_of(one) if t.state is TrialState.COMPLETE)
+    best = min(t.value or 0.0 for t in trials_of(one) if t.state is TrialState.COMPLETE)
     assert one.ratio == pytest.approx(min(1.0, best / one.trials.anchor))
 
 
