@@ -40,6 +40,7 @@ from autotune.runtime.session.out_of_range import OutOfRangePolicy
 if TYPE_CHECKING:
     from autotune.cli.emulator_profile import GroupCost
     from autotune.cli.latency import Latency
+    from autotune.cli.placed_profile import PlacedGroup
     from autotune.cli.run_check import Difference
     from autotune.graph.accuracy import Accuracy
     from autotune.runtime.execution.event import Event
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from autotune.runtime.session.network_session import NetworkSession
     from autotune.runtime.session.session import Session
 
-    Costs = tuple[GroupCost, ...] | Mapping[str, HostProfile]
+    Costs = tuple[GroupCost, ...] | list[PlacedGroup] | Mapping[str, HostProfile]
 
 PLANNED_BY = {
     "plan": "as given",
@@ -278,11 +279,16 @@ def find_session_races(session: NetworkSession) -> tuple[str, ...]:
 
 
 def group_costs_of(session: NetworkSession, feeds: dict[str, Any]) -> Costs:
-    """Return the cost of each group: by the emulator's counters, or by this machine's clock."""
+    """Return the cost of each group: by the emulator's counters, by this machine's clock, or on the timeline of
+    several devices."""
+    from autotune.cli.device_profile import devices_of
     from autotune.cli.emulator_profile import group_costs
+    from autotune.cli.placed_profile import placed_groups
     from autotune.runtime.session.host_profile import host_profiles
     from autotune.targets.protocol import ExclusiveTarget
 
+    if devices_of(session) is not None and session.last_run.timeline is not None:
+        return placed_groups(session)
     is_here = isinstance(session.target, ExclusiveTarget)
     return host_profiles(session, feeds) if is_here else group_costs(session)
 
@@ -321,10 +327,12 @@ def _document(outcome: RunOutcome) -> dict[str, Any]:
 
 
 def _cost_documents(costs: Costs | None) -> dict[str, Any]:
-    from autotune.cli import emulator_profile, host_profile
+    from autotune.cli import emulator_profile, host_profile, placed_profile
 
     if costs is None:
         return {}
+    if isinstance(costs, list):
+        return {"groups": placed_profile.documents(costs)}
     if isinstance(costs, tuple):
         return {"groups": emulator_profile.documents(costs)}
     return host_profile.parts_document(costs)
@@ -388,8 +396,11 @@ def _emulated_facts(session: NetworkSession) -> dict[str, str]:
 
 
 def _print_costs(costs: Costs) -> None:
-    from autotune.cli import emulator_profile, host_profile
+    from autotune.cli import emulator_profile, host_profile, placed_profile
 
+    if isinstance(costs, list):
+        placed_profile.print_groups(costs)
+        return
     if isinstance(costs, tuple):
         emulator_profile.print_costs(costs)
         return
