@@ -111,9 +111,9 @@ bench-warm-start: $(BUILT) ## a model extended by 100 measurements beside 20,000
 	$(call say,"extending a cost model by new measurements")
 	@$(PY) -m benchmarks.warm_start
 
-bench-model: $(BUILT) ## how well programs of unseen networks are predicted on every target; TARGETS="edge cpu:1" for some, GROUPS=1 for less
+bench-model: $(BUILT) ## how well programs of unseen networks are predicted on every target; TARGETS="edge cpu:1" for some, GROUPS=1 for less, WORKERS=2 or tcp://HOST:PORT
 	$(call say,"judging the cost model on networks that it was not trained on")
-	@$(PY) -m benchmarks.model --markdown docs/figures-model.md $(if $(TARGETS),--targets $(TARGETS)) $(if $(GROUPS),--groups $(GROUPS))
+	@$(PY) -m benchmarks.model --markdown docs/figures-model.md $(if $(TARGETS),--targets $(TARGETS)) $(if $(GROUPS),--groups $(GROUPS)) $(if $(WORKERS),--workers $(WORKERS))
 
 bench-explore: $(BUILT) ## exploration of machines beside sweeping by hand, on a grid where both can be done
 	$(call say,"benchmarking exploration of machines")

@@ -17,12 +17,14 @@ from pathlib import Path
 import numpy as np
 
 from autotune.disk.atomic_file import replace_file
+from autotune.measure.cluster.cluster import opened_cluster
 from autotune.schedule.candidate import Candidate
 from autotune.targets.opening import is_host, spec_names
 from benchmarks.child import busy
 from benchmarks.model_experiments import ablate, learning_curves
 from benchmarks.model_kept import kept_targets
 from benchmarks.model_measure import (
+    WORKERS,
     TargetSets,
     default_groups,
     default_networks,
@@ -60,15 +62,16 @@ class Options:
     budget: int | None
     seconds: float | None
     experiments: bool
+    workers: str | None = None
 
 
 def collect(name: str, options: Options) -> None:
     """Measure what the folder does not hold of a target: programs to train on, then sets."""
     drawn = _drawn(name, options)
     training = _training(name, options)
-    with open_store(name, options.folder) as store:
+    with opened_cluster(options.workers) as cluster, open_store(name, options.folder) as store:
         candidates = (*training, *in_turn(drawn))
-        left = measure_missing(name, candidates, store, options.seconds)
+        left = measure_missing(name, candidates, store, options.seconds, cluster)
     say(f"{name}: {left} programs left")
     if is_host(name):
         replace_file(_conditions_file(name, options), busy())
@@ -203,6 +206,7 @@ def main() -> None:
     )
     parser.add_argument("--budget", type=int, help="programs to train on; default: a calibration's")
     parser.add_argument("--seconds", type=float, help="measure for so long per target at most")
+    parser.add_argument("--workers", help=WORKERS)
     parser.add_argument("--collect", action="store_true", help="measure, and evaluate nothing")
     parser.add_argument("--evaluate", action="store_true", help="measure nothing")
     parser.add_argument(
@@ -219,6 +223,7 @@ def main() -> None:
         arguments.budget,
         arguments.seconds,
         not arguments.quick,
+        arguments.workers,
     )
     if arguments.again:
         for name in filter(is_host, arguments.targets):

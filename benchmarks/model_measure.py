@@ -24,7 +24,8 @@ from autotune.datasets.networks import NETWORKS
 from autotune.disk.atomic_file import replace_file
 from autotune.errors import ScheduleError
 from autotune.fusion.group import Group
-from autotune.measure.runner import measure
+from autotune.measure.cluster.cluster import opened_cluster
+from autotune.measure.runner import Workers, measure
 from autotune.runtime.session.defaults import choose_accuracy
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
@@ -172,16 +173,21 @@ def _read(network: str, content: Mapping[str, Any], groups: int) -> NetworkSets:
     return NetworkSets(network, sets, WholePlan(network, parts))
 
 
+WORKERS = "local Dask workers, or those of the scheduler at tcp://HOST:PORT"
+"""Help of ``--workers``."""
+
+
 def measure_missing(
     name: str,
     candidates: Iterable[Candidate],
     store: Store,
     seconds: float | None = None,
-    workers: int | None = None,
+    workers: Workers = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
     """Measure candidates that the store does not know; return how many are left when ``seconds``
-    are over. An interrupt loses nothing but the last second's measurements."""
+    are over. An interrupt loses nothing but the last second's measurements. ``workers`` are processes of
+    this machine, or an open cluster."""
     machine, profile = target(name), load_spec(name).profile_id
     known = store.known(profile)
     missing = {c.key: c for c in candidates if c.key not in known}
@@ -300,16 +306,17 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, help="stop measuring a target after so many seconds"
     )
-    parser.add_argument("--workers", type=int, help="processes that measure")
+    parser.add_argument("--workers", help=WORKERS)
     arguments = parser.parse_args()
     for name in arguments.targets:
         groups = arguments.groups or default_groups(name)
         networks = arguments.networks or default_networks(name)
         drawn = drawn_sets(name, arguments.folder, networks, groups)
-        with open_store(name, arguments.folder) as store:
-            left = measure_missing(
-                name, in_turn(drawn), store, arguments.seconds, arguments.workers
-            )
+        with (
+            opened_cluster(arguments.workers) as cluster,
+            open_store(name, arguments.folder) as store,
+        ):
+            left = measure_missing(name, in_turn(drawn), store, arguments.seconds, cluster)
             sets = measured_sets(name, drawn, store)
         say(
             f"{name}: {len(sets.sets)} sets and {len(sets.plans)} plans whole, {left} programs left"

@@ -71,15 +71,15 @@ def _group_cost(run: GroupRun, all_cycles: int) -> GroupCost:
         share=_fraction(run.execution.cycles, all_cycles),
         array_utilisation=counters["matrix_utilisation_ppm"] / 1e6,
         busy={unit: _fraction(counters[f"{unit}_busy_cycles"], core_cycles) for unit in UNITS},
-        stalls=_stalls(counters),
+        stalls=stalls_of(counters),
         dram_bytes=run.execution.dram_bytes,
         scratchpad_bytes=counters["scratchpad_read_bytes"] + counters["scratchpad_write_bytes"],
         energy_fj={part: counters[f"energy_{part}_fj"] for part in ENERGY},
     )
 
 
-def _stalls(counters: Mapping[str, int]) -> tuple[Stall, ...]:
-    """Return the largest stalls of all units."""
+def stalls_of(counters: Mapping[str, int]) -> tuple[Stall, ...]:
+    """Return the largest stalls of all units of an emulated machine."""
     from autotune.targets.emulator.counters import causes_of
     from autotune.targets.emulator.reading import UNITS
 

@@ -13,6 +13,7 @@ from autotune.api import load_network
 from autotune.cost_model.analysis import analytic_model
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
+from autotune.measure.cluster.cluster import opened_cluster
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
@@ -83,6 +84,20 @@ def test_sets_are_read_as_they_were_drawn_and_measuring_goes_on(
         (measured,) = measured_sets("edge", again, store).sets
     assert measured.schedules == small.schedules
     assert (measured.cycles > 0).all()
+
+
+@pytest.mark.slow
+def test_workers_of_a_cluster_measure_what_this_process_measures(
+    tmp_path: Path, drawn: NetworkSets
+) -> None:
+    small = replace(drawn.sets[0], schedules=drawn.sets[0].schedules[:FEWEST])
+    sets = (replace(drawn, sets=(small,)),)
+    cycles = []
+    for folder, workers in (("here", None), ("there", "2")):
+        with opened_cluster(workers) as cluster, open_store("edge", tmp_path / folder) as store:
+            assert measure_missing("edge", in_turn(sets), store, workers=cluster) == 0
+            cycles.append(measured_sets("edge", sets, store).sets[0].cycles)
+    np.testing.assert_array_equal(*cycles)
 
 
 def test_scores_by_hand(drawn: NetworkSets) -> None:

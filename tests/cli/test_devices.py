@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,50 @@ def test_one_trace_has_all_devices_and_links(network: Path, tmp_path: Path) -> N
     moved = [e for e in events if e.get("cat") == "transfer"]
     assert {"x", "y"} & {e["name"] for e in moved}
     assert all(e["dur"] >= 0 for e in (*groups, *moved))
+
+
+def test_the_profile_of_several_devices_tells_each_group_on_the_timeline(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "all.plan"
+    search(network, "--devices", "edge,mobile", "--out", plan)
+    call("run", plan)
+    capsys.readouterr()
+    call("run", plan, "--profile", "--json")
+    found = json.loads(capsys.readouterr().out)
+    groups = found["groups"]
+    assert [g["begin_seconds"] for g in groups] == sorted(g["begin_seconds"] for g in groups)
+    for name, told in found["devices"].items():
+        own = [g for g in groups if g["device"] == name]
+        assert sum(g["seconds"] for g in own) == pytest.approx(told["busy_seconds"])
+        for before, after in pairwise(own):  # what is not busy is idle
+            end = before["begin_seconds"] + before["seconds"]
+            assert after["begin_seconds"] - end == pytest.approx(after["idle_seconds"], abs=1e-12)
+    first = groups[0]
+    assert first["waited_for"] == "x on a link" and first["idle_seconds"] > 0
+    assert first["begin_seconds"] == pytest.approx(first["idle_seconds"])
+    assert sum(g["received_bytes"] for g in groups) < found["transferred_bytes"]
+    assert all(0 <= g["array_utilisation"] <= 1 for g in groups)
+    call("run", plan, "--profile")
+    assert "on the timeline of all devices" in capsys.readouterr().out
+
+
+def test_a_plan_of_several_devices_is_explained_by_its_placement(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "all.plan"
+    search(network, "--devices", "edge,mobile", "--out", plan, "--json")
+    searched = json.loads(capsys.readouterr().out)
+    call("explain", plan, "--json")
+    captured = capsys.readouterr()
+    told = json.loads(captured.out)["groups"]
+    assert [g["device"] for g in told] == [g["device"] for g in searched["groups"]]
+    assert "its groups stand on several devices" in captured.err
+    assert "typical costs of a CPU" not in captured.err
+    call("explain", plan)
+    shown = capsys.readouterr().out
+    assert "alone on edge" in shown and "no placement beyond" in shown
+    assert f"{1e3 * searched['makespan_seconds']:,.3f} ms" in shown
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from autotune.report.view import group_label
 if TYPE_CHECKING:
     from autotune.cost_model.explanation import Explanation
     from autotune.runtime.session.explanation import PlanReasons
+    from autotune.tuner.placement.planned import PlannedDevices
     from autotune.tuner.plan import Plan, PlannedGroup
     from autotune.tuner.reasons.group_reasons import GroupReasons
     from autotune.tuner.reasons.price import Comparison
@@ -73,6 +74,11 @@ def _reasons(plan: Plan, path: Path, group: int | None, place: str | None) -> Pl
     from autotune.runtime.session.explanation import explain_plan as reasons_of
     from autotune.store.store import Store
 
+    if plan.devices is not None:
+        return (
+            "its groups stand on several devices, at nanoseconds as cycles; 'autotune run PLAN --profile' shows "
+            "them on the timeline, 'autotune search NETWORK --target DEVICE' makes a plan of one device to explain"
+        )
     try:
         with Store.open(place, reading=True) as store:
             return reasons_of(plan, choose_target(None, path), store, group)
@@ -126,6 +132,7 @@ def _document(row: _Row) -> dict[str, Any]:
     planned = row.planned
     return {
         "index": row.index,
+        **({"device": planned.device} if planned.device else {}),
         "operators": planned.operators,
         "kinds": row.kinds or None,
         "predicted": planned.predicted_cycles,
@@ -191,6 +198,9 @@ def _print_overview(plan: Plan, rows: Sequence[_Row]) -> None:
         "next schedule",
         "next grouping",
     )
+    if plan.devices is not None:
+        _print_placed(title, plan.devices, rows)
+        return
     cells = [_overview_row(row) for row in rows]
     print_table(title, columns, cells)
     if any(_UNSURE in cell for row in cells for cell in row):
@@ -206,6 +216,30 @@ def _print_overview(plan: Plan, rows: Sequence[_Row]) -> None:
         texts=3,
     )
     say(f"all about one group: autotune explain {plan.network}.plan --group N")
+
+
+def _print_placed(title: str, devices: PlannedDevices, rows: Sequence[_Row]) -> None:
+    """Print which device runs which group, and the plan beside the best single device and the bounds."""
+    cells = [
+        (
+            row.label,
+            row.planned.device,
+            f"{row.planned.predicted_cycles / 1e6:,.3f}",
+            "" if row.planned.measured_cycles is None else f"{row.planned.measured_cycles / 1e6:,.3f}",
+        )
+        for row in rows
+    ]  # fmt: skip
+    print_table(title, ("group", "device", "predicted ms", "measured ms"), cells, texts=2)
+    alone = {f"alone on {n}": f"{1e3 * s:,.3f} ms" for n, s in devices.single_seconds.items()}
+    print_facts(
+        {
+            "placed for": devices.serving.value,
+            "one request": f"{1e3 * devices.makespan_seconds:,.3f} ms",
+            **alone,
+            "no placement beyond": f"{1e3 * devices.bound_seconds:,.3f} ms",
+            "links": devices.links.description or "as given",
+        }
+    )
 
 
 def _overview_row(row: _Row) -> tuple[str, ...]:

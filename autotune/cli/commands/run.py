@@ -260,10 +260,15 @@ def find_session_races(session: NetworkSession) -> tuple[str, ...]:
 
 
 def group_costs_of(session: NetworkSession, feeds: dict[str, Any]) -> Costs:
-    """Return the cost of each group: by the emulator's counters, or by this machine's clock."""
+    """Return the cost of each group: by the emulator's counters, by this machine's clock, or on the timeline of
+    several devices."""
+    from autotune.cli.device_profile import devices_of
     from autotune.cli.emulator_profile import group_costs
+    from autotune.cli.placed_profile import placed_groups
     from autotune.runtime.session.host_profile import host_profiles
     from autotune.targets.protocol import ExclusiveTarget
 
+    if devices_of(session) is not None and session.last_run.timeline is not None:
+        return placed_groups(session)
     is_here = isinstance(session.target, ExclusiveTarget)
     return host_profiles(session, feeds) if is_here else group_costs(session)

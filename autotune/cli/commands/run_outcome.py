@@ -11,13 +11,14 @@ from autotune.cli.console import print_facts, print_table, say
 if TYPE_CHECKING:
     from autotune.cli.emulator_profile import GroupCost
     from autotune.cli.latency import Latency
+    from autotune.cli.placed_profile import PlacedGroup
     from autotune.cli.run_check import Difference
     from autotune.runtime.execution.event import Event
     from autotune.runtime.execution.memory_plan import MemoryPlan
     from autotune.runtime.session.host_profile import HostProfile
     from autotune.runtime.session.network_session import NetworkSession
 
-    Costs = tuple[GroupCost, ...] | Mapping[str, HostProfile]
+    Costs = tuple[GroupCost, ...] | list[PlacedGroup] | Mapping[str, HostProfile]
 
 PLANNED_BY = {
     "plan": "as given",
@@ -82,10 +83,12 @@ def outcome_document(outcome: RunOutcome) -> dict[str, Any]:
 
 
 def _cost_documents(costs: Costs | None) -> dict[str, Any]:
-    from autotune.cli import emulator_profile, host_profile
+    from autotune.cli import emulator_profile, host_profile, placed_profile
 
     if costs is None:
         return {}
+    if isinstance(costs, list):
+        return {"groups": placed_profile.documents(costs)}
     if isinstance(costs, tuple):
         return {"groups": emulator_profile.documents(costs)}
     return host_profile.parts_document(costs)
@@ -149,8 +152,11 @@ def _emulated_facts(session: NetworkSession) -> dict[str, str]:
 
 
 def _print_costs(costs: Costs) -> None:
-    from autotune.cli import emulator_profile, host_profile
+    from autotune.cli import emulator_profile, host_profile, placed_profile
 
+    if isinstance(costs, list):
+        placed_profile.print_groups(costs)
+        return
     if isinstance(costs, tuple):
         emulator_profile.print_costs(costs)
         return
