@@ -23,8 +23,9 @@ from tests.soak.resources import Sample, Watch, grown
 from tests.soak.soak import unanswered
 from tests.soak.workloads import WORKLOADS, Case
 
-SECONDS = 25
-"""Of a soak inside the tests: the faults take a second each, so that all strike where the machine is not busy."""
+SECONDS = 75
+"""Of a soak inside the tests: the faults take a second each, so that all strike several times. Two minutes would leave the
+whole of the tests no room within what continuous integration may take."""
 
 
 def soak(folder: Path, *more: str) -> subprocess.Popen[str]:

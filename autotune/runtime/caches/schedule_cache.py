@@ -20,10 +20,22 @@ from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import Schedules, heuristic_choices
 
 DECIDING = (
-    *("operators", "graph", "fusion", "schedule", "cost_model"),
-    *("tuner/heuristic_plan.py", "tuner/legality.py", "targets/spec.py"),
+    *(
+        "operators",
+        "fusion",
+        "schedule",
+        "cost_model",
+        "targets/native/codegen",
+        "targets/native/cpu",
+    ),
+    *(f"graph/{x}.py" for x in ("builder", "graph", "serialization", "topological_order")),
+    *(f"isa/{x}.py" for x in ("fields", "formats", "functions", "notation", "opcodes", "program")),
+    *("isa/table.py", "isa/tile.py", "lowering/tiles.py", "lowering/vector_operators.py"),
+    *("tuner/choice.py", "tuner/heuristic_plan.py", "tuner/legality.py"),
+    *("targets/derived.py", "targets/physical.py", "targets/spec.py"),
 )
-"""Sources that decide the heuristic schedule of a group: whole folders, lest a module is missed."""
+"""Sources that decide the heuristic schedule of a group: all that its module imports, wherever, which a test holds. A change
+of a pass drops none."""
 MOST_GROUPS = 4096
 """Limit of cached schedules for one machine; the oldest go first."""
 

@@ -46,9 +46,17 @@ from autotune.targets.spec import HardwareSpec
 from autotune.tuner.plan import GraphPlan
 
 SCHEMA = 2
-DECIDING = (PACKAGE_FOLDER, Path(str(executor.__file__)).parents[1])
-"""Folders of all sources: nearly every one decides a table. Kernels lie beside the package where it
-is not installed."""
+ABOVE = ("cli", "serve", "report", "backend", "adapters", "api", "quantisation", "__main__.py")
+"""Packages that stand above sessions in the flow: nothing that makes a table may import them."""
+DECIDING = (
+    *sorted(
+        path
+        for path in PACKAGE_FOLDER.iterdir()
+        if path.name not in ABOVE and (path.suffix == ".py" or (path / "__init__.py").is_file())
+    ),
+    Path(str(executor.__file__)).parents[1],
+)
+"""All other sources: nearly every one decides a table. Kernels lie beside the package where it is not installed."""
 TYPES: tuple[type, ...] = (
     *(
         Draft,

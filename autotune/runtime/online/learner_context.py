@@ -17,7 +17,7 @@ from autotune.targets.protocol import Target
 
 @dataclass(frozen=True, slots=True)
 class LearnerContext:
-    """What a learner works on and with. ``inputs`` are those of the newest run, ``waiting`` the
+    """What a learner works on and with. ``inputs`` are copies of those of the newest runs, ``waiting`` the
     newest runs that are not yet taken in, ``stopping`` says that the session wants to close, and
     ``tell`` takes an event."""
 
@@ -27,7 +27,7 @@ class LearnerContext:
     store: Store
     recorder: Recorder
     options: OnlineOptions
-    inputs: Callable[[], Mapping[str, Array]]
+    inputs: Callable[[], Sequence[Mapping[str, Array]]]
     waiting: Callable[[int], Sequence[FinishedRun]]
     clock: Callable[[], float]
     stopping: Callable[[], bool]

@@ -12,7 +12,7 @@ from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.runtime.online.learner_context import LearnerContext
 from autotune.runtime.online.learning import Learning, M, annotated
 from autotune.runtime.online.online_dataset import OnlineDataset
-from autotune.runtime.online.trial import TrialRun, compare
+from autotune.runtime.online.trial import TrialRuns, compare
 from autotune.store.records import Record
 from autotune.tuner.observations import Observations
 
@@ -64,9 +64,7 @@ class Replanner(Generic[M]):
             )
             return False
         self._tell(EventKind.PROPOSED, f"a plan expected to be {gain:.1%} better", figures)
-        # the caller may write to its arrays between the two runs
-        inputs = {name: value.copy() for name, value in work.inputs().items()}
-        return self._decide(proposed, compare(current, proposed, work.target, inputs))
+        return self._decide(proposed, compare(current, proposed, work.target, work.inputs()))
 
     def take_in(self, records: Sequence[Record]) -> None:
         """Keep measurements in the store, and learn from them."""
@@ -87,21 +85,25 @@ class Replanner(Generic[M]):
             )
         return total
 
-    def _decide(self, proposed: ProgramTable, trial: TrialRun) -> bool:
-        """Publish the proposed table if it computes the same and was measured to cost less."""
+    def _decide(self, proposed: ProgramTable, trial: TrialRuns) -> bool:
+        """Publish the proposed table if it computes the same and was measured to cost less on all inputs in total."""
         at, recorder = self._work.clock(), self._work.recorder
-        for trace in (trial.current, trial.proposed):
+        for trace in (*trial.current, *trial.proposed):
             self.take_in(recorder.records(trace, at))
-        old = self._learning.paid(trial.current)
-        new = self._learning.paid(trial.proposed)
+        old = sum(map(self._learning.paid, trial.current))
+        new = sum(map(self._learning.paid, trial.proposed))
+        count = len(trial.current)
         figures = {
+            "inputs": float(count),
             "current": float(old),
             "proposed": float(new),
             "gain": 1 - new / old,
             "largest_difference": trial.largest_difference,
         }
         unit = self._learning.unit
-        self._tell(EventKind.MEASURED, f"{new} {unit} against {old} of the current plan", figures)
+        on = "" if count == 1 else f" on {count} inputs"
+        text = f"{new} {unit} against {old} of the current plan{on}"
+        self._tell(EventKind.MEASURED, text, figures)
         if not trial.agrees:
             text = f"its outputs differ by {trial.largest_difference:.2g} from the current plan's"
             self._tell(EventKind.REFUSED, text, figures)

@@ -14,6 +14,7 @@ from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable
 from autotune.runtime.online.background_worker import BackgroundWorker, Failure, Life, Restart, Work
 from autotune.runtime.online.host_drift import looks_apart_seconds
+from autotune.runtime.online.input_samples import InputSamples
 from autotune.runtime.online.learned_state import LearnedState
 from autotune.runtime.online.learner import Learner
 from autotune.runtime.online.learner_context import LearnerContext
@@ -75,7 +76,7 @@ class OnlineTrainer(Generic[M]):
         self._recorder = Recorder(target, published.current.graph.name)
         self._lock = threading.Lock()
         self._finished = 0
-        self._inputs: Mapping[str, Array] = {}
+        self._samples = InputSamples()
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         # a clock that was ahead when the model was trained must not make all that follows old
         now = self._clock()
@@ -110,7 +111,8 @@ class OnlineTrainer(Generic[M]):
             if now < self._next_look_seconds:
                 return
             self._next_look_seconds = now + self._look_seconds
-        self._inputs = inputs
+        if not self._runs_here:  # here nothing is measured beside the runs
+            self._samples.offer(inputs)
         count, self._observed = self._finished - self._observed, self._finished
         self._recording.put((now, trace, count))
 
@@ -133,7 +135,7 @@ class OnlineTrainer(Generic[M]):
         """Make a learner from the store and from what is believed: the first one, or one after a failure."""
         context = LearnerContext(
             self._published, self._target, self._cache, self._store, self._recorder, self._options,
-            lambda: self._inputs, self._learning.newest, self._clock,
+            self._samples.recorded, self._learning.newest, self._clock,
             lambda: self._closing.is_set() or life.is_over, self._tell,
         )  # fmt: skip
         return Learner(context, self._state, self._learning_by).take

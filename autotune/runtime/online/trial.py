@@ -1,8 +1,8 @@
-"""Trials: a proposed program table beside the current one, on the same inputs, off the runs' path."""
+"""Trials: a proposed program table beside the current one, on the same recorded inputs, off the runs' path."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,24 +17,46 @@ ABSOLUTE_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class TrialRun:
-    """What one run of each table cost, and how far their outputs lie apart: the largest absolute
+class TrialRuns:
+    """What a run of each table cost on each input, and how far their outputs lie apart: the largest absolute
     difference, and whether all are within 1e-3 relative plus 1e-5 absolute of each other."""
 
-    current: RunTrace
-    proposed: RunTrace
+    current: tuple[RunTrace, ...]
+    proposed: tuple[RunTrace, ...]
     largest_difference: float
     agrees: bool
 
 
 def compare(
-    current: ProgramTable, proposed: ProgramTable, target: Target, inputs: Mapping[str, Array]
-) -> TrialRun:
-    """Run both tables once. ``inputs`` are checked arrays."""
-    old, old_trace = execute(current, target, inputs)
-    new, new_trace = execute(proposed, target, inputs)
-    largest = max(_difference(new[x], old[x]) for x in old)
-    return TrialRun(old_trace, new_trace, largest, agree(new, old))
+    current: ProgramTable,
+    proposed: ProgramTable,
+    target: Target,
+    cases: Sequence[Mapping[str, Array]],
+) -> TrialRuns:
+    """Run both tables once on each of some inputs, checked arrays; outputs that do not agree end it.
+
+    Machines that count cycles count the same each time, so that one run of an input is enough.
+    """
+    pairs: list[tuple[RunTrace, RunTrace]] = []
+    largest, agrees = 0.0, True
+    for inputs in distinct(cases):
+        old, old_trace = execute(current, target, inputs)
+        new, new_trace = execute(proposed, target, inputs)
+        pairs.append((old_trace, new_trace))
+        largest = max(largest, *(_difference(new[x], old[x]) for x in old))
+        agrees = agree(new, old)
+        if not agrees:
+            break
+    return TrialRuns(tuple(x for x, _ in pairs), tuple(y for _, y in pairs), largest, agrees)
+
+
+def distinct(cases: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
+    """Return inputs that differ, the newest of equal ones."""
+    found: list[Mapping[str, Array]] = []
+    for case in reversed(cases):
+        if not any(all(np.array_equal(one[x], case[x]) for x in case) for one in found):
+            found.append(case)
+    return found[::-1]
 
 
 def agree(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> bool:

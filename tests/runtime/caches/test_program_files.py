@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import stat
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from autotune.disk.source_version import source_files
+from autotune.disk import source_version
+from autotune.disk.source_version import PACKAGE_FOLDER, hash_sources, source_files
 from autotune.fusion.group import Group
 from autotune.lowering.lower import lower
 from autotune.runtime.caches import program_files
@@ -23,6 +25,7 @@ from autotune.runtime.execution.program_cache import KeptProgram, ProgramCache, 
 from autotune.targets.opening import load_spec, target
 from autotune.tuner.choice import Choice
 from tests.runtime import runtime_case as case
+from tests.runtime.caches.import_closure import closure
 
 CHOICE = next(c for c in case.choices(case.network()) if c.schedule is not None)
 
@@ -147,20 +150,34 @@ def test_a_second_process_lowers_nothing(machine: str, tmp_path: Path) -> None:
     assert not list((tmp_path / "cache" / "programs").glob(".*")), "no part is left"
 
 
-def test_programs_are_kept_under_the_sources_of_every_module_that_lowers() -> None:
-    code = """if True:
-        import sys
-        import autotune.lowering.lower
-        for name, module in sys.modules.items():
-            if name.startswith("autotune.") and str(module.__file__).endswith(".py"):
-                print(module.__file__)
-    """
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+def test_programs_are_kept_under_the_sources_of_every_module_that_lowering_imports() -> None:
     apart = ("errors.py", "display.py", "kernels/__init__.py", "kernels/emit/__init__.py")
-    loaded = {path for path in found.stdout.splitlines() if not path.endswith(apart)}
-    missing = loaded - {*source_files(DECIDING)}
-    assert {Path(path).name for path in missing} <= {"__init__.py"}
-    assert len(loaded) > 40
+    imported = {str(path) for path in closure(["autotune.lowering.lower"])}
+    missing = {path for path in imported if not path.endswith(apart)} - {*source_files(DECIDING)}
+    assert not missing and len(imported) > 40
+
+
+@pytest.mark.parametrize(
+    ("change", "is_kept"),
+    [
+        ("graph/passes/simplify.py", True),
+        ("isa/verifier/proof.py", True),
+        ("targets/emulator/target.py", True),
+        ("lowering/tiles.py", False),
+        ("operators/reduction.py", False),
+    ],
+)
+def test_a_change_drops_programs_only_where_it_decides_them(
+    change: str, is_kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "autotune"
+    shutil.copytree(PACKAGE_FOLDER, package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    monkeypatch.setattr(source_version, "PACKAGE_FOLDER", package)
+    before = hash_sources(DECIDING)
+    path = package / change
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{path.read_text() if path.exists() else ''}\nCHANGED = 1\n")
+    assert (hash_sources(DECIDING) == before) == is_kept
 
 
 def test_groups_of_a_network_read_their_names_in_the_order_of_their_types() -> None:

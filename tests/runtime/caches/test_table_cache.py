@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +14,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from autotune.disk.source_version import source_files
+from autotune.disk.source_version import PACKAGE_FOLDER, source_files
 from autotune.graph.graph import Graph
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.runtime.caches import table_cache
-from autotune.runtime.caches.table_cache import DECIDING, TYPES, cached_table, table_key
+from autotune.runtime.caches.table_cache import (
+    ABOVE,
+    DECIDING,
+    TYPES,
+    cached_table,
+    table_key,
+)
 from autotune.runtime.execution.native_table import Draft, draft_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, compile_table
@@ -149,12 +156,23 @@ def test_nothing_but_parts_of_tables_is_made_of_a_file() -> None:
     assert all(isinstance(one, type) for one in TYPES)
 
 
-def test_tables_are_kept_under_the_sources_of_every_module_of_ours() -> None:
+def test_only_packages_above_sessions_decide_no_table() -> None:
+    pyproject = tomllib.loads((PACKAGE_FOLDER.parent / "pyproject.toml").read_text())
+    contracts = pyproject["tool"]["importlinter"]["contracts"]
+    (flow,) = (one for one in contracts if one["name"] == "imports follow the flow")
+    layers = flow["layers"]
+    above = {x for row in layers[: layers.index("runtime")] for x in row.split(" | ")}
+    assert {name.removesuffix(".py") for name in ABOVE} == above
+
+
+def test_tables_are_kept_under_the_sources_of_every_module_below_sessions() -> None:
     found = set(source_files(DECIDING))
+    above = tuple(f"autotune.{name.removesuffix('.py')}" for name in ABOVE)
     loaded = {
         str(module.__file__)
         for name, module in sys.modules.items()
         if name.startswith("autotune.")
+        and not name.startswith(above)
         and not name.startswith("autotune.datasets")  # networks, which have keys of their own
         and str(getattr(module, "__file__", "")).endswith(".py")
     }

@@ -285,6 +285,7 @@ def test_a_better_plan_is_measured_and_swapped_in(bench: Callable[..., Bench]) -
     assert len(b.published.current.group_steps) < len(before.group_steps)
     swapped = b.trainer.events[4].figures
     assert swapped["proposed"] < swapped["current"]
+    assert swapped["inputs"] == 1, "all runs had the same inputs"
     assert b.run(3)[-1] == pytest.approx(0, abs=0.01)
 
 
