@@ -167,6 +167,7 @@ bench-narrow: $(BUILT) $(CPU_PEERS)/.installed ## networks of 8 bits and of bf16
 bench-narrow-machines: $(BUILT) ## int8 against fp32 on every emulated machine, and how near the analytic estimate is
 	$(call say,"timing narrow networks on emulated machines")
 	@$(PY) -m benchmarks.narrow_machines --markdown docs/figures-narrow-machines.md
+	@$(PY) -m benchmarks.narrow_model --networks bert_small unet --drawn 0 --markdown docs/figures-narrow-machines.md
 
 bench-formats: $(BUILT) ## int8, bf16, and both chosen for each product, within a limit of the loss, on emulated machines (15 minutes)
 	$(call say,"choosing formats of products")

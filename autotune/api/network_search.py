@@ -112,8 +112,8 @@ def search(
 
     ``max_loss``, a number or a text such as ``0.5%``, lets the search choose int8, bf16 or float32 for each product, those of
     them that the target multiplies. ``data`` are inputs as ``quantize`` takes them, a quarter of them held out: no network
-    beyond that ``loss`` (``relative``, ``cosine``, ``top1``; None: relative) on them is kept. Up to eight networks are searched, each with
-    ``trials`` and ``measure``; ``seconds`` are for all of them. The float32 network is always one: its plan is kept
+    beyond that ``loss`` (``relative``, ``cosine``, ``top1``; None: relative) on them is kept. Up to eight networks are searched (twelve where few rows meet
+    large weights: some have narrow weights alone), each with ``trials`` and ``measure``; ``seconds`` are for all of them. The float32 network is always one: its plan is kept
     unless another one is faster. Else the network is written beside ``out`` as ``.narrow.onnx``, and the plan is for that file.
 
     Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this

@@ -2,6 +2,7 @@
 
 float32 and each narrow format everywhere are searched first. Their plans tell what every product takes in every
 format; choices of most gain within the limit are searched next, and tell again. The best plan within the limit is kept.
+Where weights take the time, networks whose weights alone are narrow are searched too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -48,6 +49,10 @@ ROUNDS = 3
 """Times that gains are taken from plans, and choices from gains."""
 MOST_SEARCHES = 8
 """Networks that are searched at most, float32 among them."""
+WEIGHT_SEARCHES = 4
+"""More of them at most, whose weights alone are narrow, where weights take the time."""
+WEIGHTS_REUSE = 8.0
+"""Multiplications by an element of a weight up to which weights take the time: steps of decoders, small batches."""
 PLAIN_SHARE = 0.3
 """Share of the time of a search on this CPU that the float32 network has; the others share the rest."""
 Search = Callable[[Path, float], SearchResult]
@@ -131,6 +136,13 @@ class _Tried:
     loss: float
     file: Path
     result: SearchResult
+    label: str = ""
+    """What its formats' names say beside them."""
+
+    @property
+    def is_choice(self) -> bool:
+        """True for formats that differ from product to product."""
+        return self.name.startswith("choice")
 
     def cost(self, objective: Objective) -> float:
         """Return the cost of the plan as measured, else as predicted."""
@@ -183,43 +195,52 @@ class PrecisionSearches:
 
     def _search_all(self, folder: Path) -> None:
         self._report()
-        formats = narrow_formats(self.machine.spec)
-        data, measure = self.limit.data, self.limit.measure
-        with opened_space(
-            self.path,
-            *(data, formats, measure, DEFAULT_HELD_OUT, DEFAULT_RUNS),
-            *(self.dims, self.seed, self.progress),
-        ) as space:
+        with self._opened(is_weights_only=False) as space:
             self._space = space
-            self._tried.append(
-                _Tried(PLAIN, {}, 0.0, self.path, self.search(self.path, PLAIN_SHARE))
-            )
-            for name, chosen in self._proposals(space, formats):
-                self._report()
-                self._try(space, name, chosen, folder)
+            plain = self.search(self.path, PLAIN_SHARE)
+            self._tried.append(_Tried(PLAIN, {}, 0.0, self.path, plain))
+            self._search_space(space, folder, MOST_SEARCHES)
+        if space.reuse <= WEIGHTS_REUSE:
+            with self._opened(is_weights_only=True) as weights:
+                self._search_space(weights, folder, len(self._tried) + WEIGHT_SEARCHES)
+
+    def _opened(self, is_weights_only: bool) -> AbstractContextManager[PrecisionSpace]:
+        formats, data = narrow_formats(self.machine.spec), self.limit.data
+        return opened_space(
+            self.path,
+            *(data, formats, self.limit.measure, DEFAULT_HELD_OUT, DEFAULT_RUNS),
+            *(self.dims, self.seed, self.progress, is_weights_only),
+        )
+
+    def _search_space(self, space: PrecisionSpace, folder: Path, most: int) -> None:
+        """Search networks of a space until so ``most`` of all were searched."""
+        for name, chosen in self._proposals(space, most):
+            self._report()
+            self._try(space, name, chosen, folder)
 
     def _report(self) -> None:
-        self.progress(MACHINES, len(self._tried), MOST_SEARCHES)
+        total = MOST_SEARCHES + WEIGHT_SEARCHES
+        self.progress(MACHINES, min(len(self._tried), total), total)
 
-    def _proposals(
-        self, space: PrecisionSpace, formats: tuple[NarrowFormat, ...]
-    ) -> Iterator[tuple[str, Formats]]:
+    def _proposals(self, space: PrecisionSpace, most: int) -> Iterator[tuple[str, Formats]]:
         """Yield networks to search; what those before took decides on the next."""
-        for format in formats:
-            yield f"all {format}", space.uniform(format)
+        for format in space.names:
+            yield f"all {format}{space.label}", space.uniform(format)
         for number in range(1, ROUNDS + 1):
-            seen = [one.formats for one in self._tried]
+            seen = [one.formats for one in self._tried if one.label == space.label]
             chosen = space.within(self._gains(space), self.limit.limit)
             new = [one for i, one in enumerate(chosen) if one not in (*seen, *chosen[:i])]
             if not new:
                 return
             for one in new if number == 1 else new[:1]:
-                if len(self._tried) < MOST_SEARCHES:
-                    yield f"choice {len(self._tried) - len(formats)}", one
+                if len(self._tried) < most:
+                    yield f"choice {1 + sum(x.is_choice for x in self._tried)}", one
 
     def _gains(self, space: PrecisionSpace) -> Mapping[tuple[str, NarrowFormat], float]:
         work, costs = space.work(), ProductCosts()
         for one in self._tried:
+            if one.formats and one.label != space.label:
+                continue
             groups = one.result.found.groups
             costs.add(one.formats, product_costs(space.network, groups, work, self.objective))
         return costs.gains(space.names)
@@ -229,13 +250,13 @@ class PrecisionSearches:
         place = folder / str(len(self._tried))
         place.mkdir()
         file = place / narrow_file(self.plan_file).name
-        is_uniform = name.startswith("all")
+        is_uniform = not name.startswith("choice")
         for formats in [chosen] if is_uniform else space.narrower_first(chosen):
             loss = space.write(formats, file)
             if is_uniform or loss <= self.limit.limit:
                 share = (1.0 - PLAIN_SHARE) / (MOST_SEARCHES - 1)
                 result = self.search(file, share)
-                self._tried.append(_Tried(name, formats, loss, file, result))
+                self._tried.append(_Tried(name, formats, loss, file, result, space.label))
                 return
 
     def _best_so_far(self) -> _Tried:
@@ -303,7 +324,7 @@ class PrecisionSearches:
         )
 
     def _point(self, one: _Tried, best: _Tried, products: int) -> PrecisionPoint:
-        counts = Counter(map(str, one.formats.values()))
+        counts = Counter(f"{format}{one.label}" for format in one.formats.values())
         counts[PLAIN] = products - len(one.formats)
         return PrecisionPoint(
             one.name,

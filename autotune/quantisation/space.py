@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from autotune.quantisation.steps import (
     within_limit,
 )
 from autotune.quantisation.switched import with_switches
-from autotune.quantisation.work import multiplications
+from autotune.quantisation.work import elements_of_weights, multiplications
 from autotune.runtime.session.session import Session
 from autotune.tuner.progress import Progress
 
@@ -53,6 +54,17 @@ class PrecisionSpace:
     def work(self) -> dict[str, float]:
         """Return the multiplications of each product."""
         return multiplications(self.network, self.quantiser.samples.calibration[0])
+
+    @property
+    def reuse(self) -> float:
+        """Multiplications by an element of a weight, in the mean: about 1 where one vector meets every weight."""
+        elements = sum(elements_of_weights(self.network).values())
+        return sum(self.work().values()) / elements if elements else math.inf
+
+    @property
+    def label(self) -> str:
+        """What a format's name says beside it: nothing, or that weights alone are narrow."""
+        return " weights" if self.quantiser.scheme.is_weights_only else ""
 
     def uniform(self, format: NarrowFormat) -> dict[str, NarrowFormat]:
         """Return the choice of one format for every product that can have it."""
@@ -109,8 +121,9 @@ def opened_space(
     dims: Mapping[str, int],
     seed: int,
     progress: Progress,
+    is_weights_only: bool = False,
 ) -> Iterator[PrecisionSpace]:
-    """Read network and inputs, calibrate, measure what each format of each product loses.
+    """Read network and inputs, calibrate, measure what each format of each product loses, or of its weights alone.
 
     Raises ``ModelError`` for a network without products in float32, ``InputError`` for data that fits no run of it.
     """
@@ -122,7 +135,7 @@ def opened_space(
     inputs = [x.bound(dims) for x in SourceModel(network.model).inputs]
     rng = np.random.default_rng(seed)
     samples = read_samples(path_of(data, "data"), inputs, hold_out, runs, rng)
-    scheme = Scheme(formats=tuple(formats))
+    scheme = Scheme(formats=tuple(formats), is_weights_only=is_weights_only)
     quantiser = Quantiser(network, path.stem, samples, scheme, measure, None, None, dims, progress)
     grids = quantiser.calibrate()
     names = {format: quantiser.finite(grids, format) for format in formats}

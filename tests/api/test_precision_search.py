@@ -12,6 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from autotune import api
+from autotune.api import precision_search
+from autotune.cli.main import main
 from autotune.errors import AutotuneError, InputError
 from autotune.quantisation.loss import Loss, loss_of
 from autotune.quantisation.plan_costs import product_costs
@@ -64,7 +66,10 @@ def held_out(folder: Path) -> list[dict[str, Any]]:
     return [{x: v[i] for x, v in arrays.items()} for i in sorted(order.permutation(RUNS)[:2])]
 
 
-def test_the_plan_runs_a_narrow_network_within_the_limit_and_no_slower(tmp_path: Path) -> None:
+def test_the_plan_runs_a_narrow_network_within_the_limit_and_no_slower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision_search, "WEIGHTS_REUSE", 0.0)  # formats of all factors alone
     limit = 0.02
     result = searched("mlp", tmp_path, limit)
     front, plan = front_of(result), Plan.load(tmp_path / "net.plan")
@@ -83,7 +88,7 @@ def test_the_plan_runs_a_narrow_network_within_the_limit_and_no_slower(tmp_path:
     assert loss == pytest.approx(front.kept.loss, rel=0.05) and loss <= 1.05 * limit
 
 
-def wide(folder: Path) -> tuple[Path, Path]:
+def wide(folder: Path, rows: int = 128) -> tuple[Path, Path]:
     """Three products in a row, large enough for narrow ones to be faster, and inputs of them."""
     rng = np.random.default_rng(3)
     sizes = (256, 256, 256, 128)
@@ -97,13 +102,13 @@ def wide(folder: Path) -> tuple[Path, Path]:
         nodes.append(helper.make_node("Relu", [f"y{i}"], [f"z{i}"], name=f"relu{i}"))
         x = f"z{i}"
     ends = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [128, size])
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [rows, size])
         for name, size in (("x", sizes[0]), (x, sizes[-1]))
     ]
     graph = helper.make_graph(nodes, "wide", ends[:1], ends[1:], stored)
     path, data = folder / "wide.onnx", folder / "data.npz"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
-    np.savez(data, x=rng.normal(0, 1, (RUNS, 128, sizes[0])).astype(np.float32))
+    np.savez(data, x=rng.normal(0, 1, (RUNS, rows, sizes[0])).astype(np.float32))
     return path, data
 
 
@@ -130,12 +135,35 @@ def test_formats_are_mixed_where_int8_alone_is_beyond_the_limit(tmp_path: Path) 
     assert all(sum(one.counts.values()) == 3 for one in points.values())
 
 
+@pytest.mark.slow
+def test_weights_alone_are_narrow_where_one_row_meets_them(tmp_path: Path) -> None:
+    path, data = wide(tmp_path, 1)
+    whole = quantize(path, data, tmp_path / "q.onnx").losses[Loss.RELATIVE]
+    with Store.memory() as store:
+        result = api.search(
+            path,
+            "edge",
+            max_loss=0.9 * whole,
+            data=data,
+            out=tmp_path / "net.plan",
+            store=store,
+            **SMALL,
+        )
+    points = {one.name: one for one in front_of(result).points}
+    assert points["all int8 weights"].counts == {"int8 weights": 3}
+    assert points["all int8 weights"].loss < points["all int8"].loss
+    kept = front_of(result).kept
+    assert kept.is_within and kept.cost <= points["float32"].cost
+    with Session(tmp_path / "net.plan", "edge") as session:
+        session.run(held_out(tmp_path)[0])
+
+
 def test_float32_is_kept_where_no_choice_is_within_the_limit(tmp_path: Path) -> None:
     result = searched("mlp", tmp_path, 1e-7)
     front = front_of(result)
     assert front.kept is front.points[0] and "no choice" in front.note
     assert Plan.load(tmp_path / "net.plan").network_file == result.plan.network_file
-    assert Path(result.plan.network_file.path) == tmp_path / "mlp.onnx"  # type: ignore[union-attr]
+    assert Path(result.plan.network_file.path) == tmp_path / "mlp.onnx"
     assert not (tmp_path / "net.narrow.onnx").exists()
 
 
@@ -200,6 +228,25 @@ def test_bad_arguments_are_refused_before_anything_is_searched(
     with pytest.raises(InputError, match=message):
         api.search(path, **{**options, **change}, **SMALL)
     assert not (tmp_path / "net.plan").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--max-loss", "much", "--data", "data.npz"), "max_loss is 'much'"),
+        (("--max-loss", "1%"), "give --data"),
+        (("--data", "data.npz"), "give --max-loss too"),
+        (("--max-loss", "1%", "--data", "data.npz", "--front", "3"), "leave one of them out"),
+    ],
+)
+def test_the_command_refuses_bad_options_in_one_line(
+    options: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, _ = saved("mlp", tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main(["search", str(path), "--target", "edge", "--out", str(tmp_path / "x.plan"), *options])
+    errors = [x for x in capsys.readouterr().err.splitlines() if "error" in x]
+    assert end.value.code == 2 and len(errors) == 1 and message in errors[0]
 
 
 def test_a_quantised_network_is_refused(tmp_path: Path) -> None:
