@@ -101,7 +101,8 @@ def page(sections: Sequence[str]) -> str:
         f"with those of its fold. Curves are of the networks of {CURVE_FOLDS} folds. *raw* are trees on counts of "
         "graph, schedule and spec; *priced raw* first fits a price to each kind of counted work, then trains trees on "
         "what these leave; *guided* corrects the analytic estimate. *active* adds the programs that a committee of "
-        "four models disagrees most about.",
+        "four models disagrees most about. The last size of a curve stands for all programs that a fold may train on, "
+        "which are fewer.",
     )
     return "\n\n".join((*head, *sections)) + "\n"
 
