@@ -5,8 +5,8 @@ Each is trained on the rows of some networks and predicts rows of others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from autotune.cost_model.analysis import analytic_model
+from autotune.cost_model.raw_prices import fit_raw_prices
 from benchmarks.model_rows import Rows
 
 Floats = npt.NDArray[np.float64]
+
+_SLOW = {"max_depth": 4, "eta": 0.05, "min_child_weight": 1.0, "lambda": 3.0}
+"""Growth of trees on what prices leave: errors are smaller there, and single leaves learn noise."""
 
 Trained = Callable[[Rows], Floats]
 """Cycles [r] of programs."""
@@ -62,6 +66,18 @@ def train_raw(rows: Rows, columns: Sequence[int] | None = None, seed: int = 0) -
 def train_guided(rows: Rows, columns: Sequence[int] | None = None, seed: int = 0) -> Trained:
     """Train XGBoost on the analytic model's features, or some ``columns``, to correct the formula."""
     return _learn(rows, _Boosted(seed), _columns(_guided, columns), _formula(rows))
+
+
+def train_priced(rows: Rows, columns: Sequence[int] | None = None, seed: int = 0) -> Trained:
+    """Fit prices of raw work, then train trees on raw features, or some ``columns``, and on shares of prices."""
+    prices = fit_raw_prices(rows.counted, rows.buffers, rows.owner, rows.cycles, np.ones(len(rows)))
+    raw = _columns(_raw, columns)
+
+    def features(of: Rows) -> Floats:
+        return np.concatenate([raw(of), prices.features(of.counted, of.buffers)], axis=1)
+
+    learner = _Boosted(seed, _SLOW, rounds=400)
+    return _learn(rows, learner, features, lambda of: prices.cycles(of.counted, of.buffers))
 
 
 Term = Callable[[Rows], Floats]
@@ -119,6 +135,8 @@ class _Sklearn:
 @dataclass(frozen=True, slots=True)
 class _Boosted:
     seed: int
+    others: Mapping[str, float] = field(default_factory=dict)
+    rounds: int = 200
 
     def fit(self, x: Floats, y: Floats, weight: Floats) -> Callable[[Floats], Floats]:
         parameters = {
@@ -131,9 +149,10 @@ class _Boosted:
             "seed": self.seed,
             "nthread": 1,
             "verbosity": 0,
+            **self.others,
         }
         matrix = xgb.DMatrix(x, y, weight=weight, nthread=1)
-        booster = xgb.train(parameters, matrix, num_boost_round=200)
+        booster = xgb.train(parameters, matrix, num_boost_round=self.rounds)
         return lambda other: np.asarray(booster.inplace_predict(other), dtype=np.float64)
 
 
@@ -143,5 +162,6 @@ BASELINES: dict[str, Callable[[Rows], Trained]] = {
     "linear": train_linear,
     "forest": train_forest,
     "XGBoost raw": train_raw,
+    "priced raw": train_priced,
 }
 """Column of the tables to how it is trained."""

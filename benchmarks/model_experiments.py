@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.raw_features import RAW_NAMES
-from benchmarks.model_baselines import Trained, train_guided, train_raw
+from benchmarks.model_baselines import Trained, train_guided, train_priced, train_raw
 from benchmarks.model_rows import Rows
 from benchmarks.model_scores import score
 from benchmarks.model_study import Study
@@ -85,6 +85,7 @@ def ablate(study: Study) -> list[AblationRow]:
     rows = []
     for features, names, patterns, train in (
         ("raw", RAW_NAMES, RAW_FAMILIES, train_raw),
+        ("priced raw", RAW_NAMES, RAW_FAMILIES, train_priced),
         ("guided", guided, GUIDED_FAMILIES, train_guided),
     ):
         every = range(len(names))
@@ -100,7 +101,7 @@ def ablate(study: Study) -> list[AblationRow]:
 
 def _is_constant(study: Study, features: str, columns: Sequence[int]) -> bool:
     """Return True for features that are equal in all rows: those of the spec, with one machine."""
-    x = study.training.raw if features == "raw" else study.training.guided
+    x = study.training.guided if features == "guided" else study.training.raw
     return bool(columns) and not np.ptp(x[:, columns], axis=0).any()
 
 
@@ -108,7 +109,11 @@ def learning_curves(study: Study, seed: int = 0) -> list[CurvePoint]:
     """Train on ever more measurements, chosen at random or where a committee disagrees most."""
     folds = list(range(min(CURVE_FOLDS, study.folds)))
     points = []
-    for features, train in (("raw", train_raw), ("guided", train_guided)):
+    for features, train in (
+        ("raw", train_raw),
+        ("priced raw", train_priced),
+        ("guided", train_guided),
+    ):
         for choice, extend in (("random", _randomly), ("active", _actively)):
             found: dict[int, Floats] = {}
             for fold in folds:

@@ -166,9 +166,9 @@ def _section(one: TargetFigures, pictures: str) -> str:
         parts += [f"![Learning curves on {one.target}]({pictures}/{_file(one, 'curves')})"]
     parts += ["", _networks(one).markdown()]
     if one.ablation:
-        parts += ["", _ablation(one).markdown()]
+        parts += ["", ablation_table(one.target, one.ablation).markdown()]
     if one.curves:
-        parts += ["", _curves(one).markdown()]
+        parts += ["", curves_table(one.target, one.curves).markdown()]
     return "\n".join(parts)
 
 
@@ -267,7 +267,8 @@ def _networks(one: TargetFigures) -> Table:
     return Table(f"{one.target}, by network:", columns, tuple(rows))
 
 
-def _ablation(one: TargetFigures) -> Table:
+def ablation_table(target: str, ablation: Sequence[AblationRow]) -> Table:
+    """Return the held-out figures of a target without one family of features after the other."""
     rows = tuple(
         (
             row.features,
@@ -276,15 +277,16 @@ def _ablation(one: TargetFigures) -> Table:
             _percent(row.mape),
             _percent(row.top1_regret),
         )
-        for row in one.ablation
+        for row in ablation
     )
-    title = f"{one.target}, XGBoost trained without one family of features:"
+    title = f"{target}, XGBoost trained without one family of features:"
     return Table(title, ("features", "kept", "left out", "MAPE", "top-1 regret"), rows)
 
 
-def _curves(one: TargetFigures) -> Table:
+def curves_table(target: str, curves: Sequence[CurvePoint]) -> Table:
+    """Return the held-out figures of a target by measurements and by how these were chosen."""
     by_size: dict[tuple[str, int], dict[str, CurvePoint]] = {}
-    for point in one.curves:
+    for point in curves:
         by_size.setdefault((point.features, point.measurements), {})[point.choice] = point
     rows = tuple(
         (
@@ -303,4 +305,4 @@ def _curves(one: TargetFigures) -> Table:
         "regret, random",
         "regret, active",
     )
-    return Table(f"{one.target}, error against measurements:", columns, rows)
+    return Table(f"{target}, error against measurements:", columns, rows)

@@ -12,14 +12,15 @@ WIDTH, HEIGHT = 420, 380
 LEFT, RIGHT, TOP, BOTTOM = 62, WIDTH - 14, 30, HEIGHT - 48
 BAND = 0.10
 """Relative error at the border of the shaded band."""
-LINES = ("first", "second", "third", "fourth")
+LINES = ("first", "second", "third", "fourth", "fifth", "sixth")
 _STYLE = """
 text{font:11px system-ui,sans-serif;fill:#444}.axis-title{font-size:12px}.heading{font-size:13px;font-weight:600}
 .paper{fill:#fff}.grid{stroke:#e3e6ea;stroke-width:1}.diagonal{stroke:#5b6470;stroke-width:1;stroke-dasharray:4 3}
 .band{fill:#d9e8f7}.point{fill:#1f6fb5;fill-opacity:.35}
-path.first,path.second,path.third,path.fourth{fill:none;stroke-width:2}
+path.first,path.second,path.third,path.fourth,path.fifth,path.sixth{fill:none;stroke-width:2}
 .first{stroke:#1f6fb5}.second{stroke:#1f6fb5;stroke-dasharray:5 4}.third{stroke:#c4552d}
 .fourth{stroke:#c4552d;stroke-dasharray:5 4}
+.fifth{stroke:#3b8a4e}.sixth{stroke:#3b8a4e;stroke-dasharray:5 4}
 """
 
 

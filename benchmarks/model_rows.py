@@ -12,6 +12,7 @@ from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.part_rows import PartRows
 from autotune.cost_model.raw_counts import RawCounts, trivial_cycles
 from autotune.cost_model.raw_features import raw_columns
+from autotune.cost_model.raw_work import raw_work
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.schedule.schedule import Schedule
@@ -26,17 +27,19 @@ Ints = npt.NDArray[np.int64]
 class Rows(PartRows):
     """``r`` programs and the ``n`` nests that they run (n ≥ r).
 
-    Per nest: ``raw`` [n, R] and ``guided`` [n, G] features, ``work`` [n, W], ``owner`` program; cycles by
-    size alone (``trivial``), by ``roofline`` and by analytic ``estimate``. Per program: ``cycles`` as
-    measured, ``keys`` of groups, ``networks``.
+    Per nest: ``raw`` [n, R] and ``guided`` [n, G] features, ``work`` [n, W], ``counted`` [n, K] raw work,
+    ``buffers`` of the schedule, ``owner`` program; cycles by size alone (``trivial``), by ``roofline`` and by
+    analytic ``estimate``. Per program: ``cycles`` as measured, ``keys`` of groups, ``networks``.
     """
 
-    PER_PART = ("raw", "guided", "work", "trivial", "roofline", "estimate")
+    PER_PART = ("raw", "guided", "work", "counted", "buffers", "trivial", "roofline", "estimate")
 
     spec: HardwareSpec
     raw: Floats
     guided: Floats
     work: Floats
+    counted: Floats
+    buffers: Floats
     trivial: Floats
     roofline: Floats
     estimate: Floats
@@ -69,13 +72,15 @@ def rows_of(programs: Sequence[Programs], spec: HardwareSpec) -> Rows:
     for one in programs:
         blocks += _blocks(one, spec, first)
         first += len(one.schedules)
-    raw, guided, work, columns, owner = (list(parts) for parts in zip(*blocks, strict=True))
-    trivial, roofline, estimate = np.concatenate(columns, axis=1)
+    raw, guided, work, counted, columns, owner = (list(x) for x in zip(*blocks, strict=True))
+    buffers, trivial, roofline, estimate = np.concatenate(columns, axis=1)
     rows = Rows(
         spec,
         np.concatenate(raw),
         np.concatenate(guided),
         np.concatenate(work),
+        np.concatenate(counted),
+        buffers,
         trivial,
         roofline,
         estimate,
@@ -89,7 +94,7 @@ def rows_of(programs: Sequence[Programs], spec: HardwareSpec) -> Rows:
 
 def _blocks(
     programs: Programs, spec: HardwareSpec, first: int
-) -> list[tuple[Floats, Floats, Floats, Floats, Ints]]:
+) -> list[tuple[Floats, Floats, Floats, Floats, Floats, Ints]]:
     blocks = []
     owner = np.arange(first, first + len(programs.schedules), dtype=np.int64)
     for position, nest in enumerate(nests_of(programs.group)):
@@ -98,6 +103,7 @@ def _blocks(
         )
         a = analytic_model(spec).analyse(nest, table, spec)
         counts = RawCounts(nest, table, spec)
-        columns = np.stack([trivial_cycles(counts), a.roofline, a.estimate])
-        blocks.append((raw_columns(counts), a.features, a.work, columns, owner))
+        buffers = counts.ones * table.buffers
+        columns = np.stack([buffers, trivial_cycles(counts), a.roofline, a.estimate])
+        blocks.append((raw_columns(counts), a.features, a.work, raw_work(counts), columns, owner))
     return blocks

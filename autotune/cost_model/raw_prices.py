@@ -1,0 +1,115 @@
+"""Prices of counted work, and how far units overlap, fitted to measurements: what raw trees learn the ratio to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.cost_model.raw_work import RAW_UNITS, RawUnit
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_CALM = 0.1
+"""Error of a logarithm beyond which it counts by its size."""
+_PULL = 1e-4
+"""Weight of the squared distance of a logarithmic price from its start, by measurement."""
+_ROUNDS = 300
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class RawPrices:
+    """Logarithms [2 W + 2]: of the cycles of a unit of each kind, with one buffer and with several, then of the
+    exponents less 1 by which busy units add up with them: 1 adds them, ∞ takes the longest."""
+
+    logs: Floats
+
+    def cycles(self, work: Floats, buffers: Floats) -> Floats:
+        """Return cycles [n] of counted work [n, W] with so many ``buffers`` [n], at least 1."""
+        return _cycles(self.logs, _split(work, buffers), buffers)[0]
+
+    def features(self, work: Floats, buffers: Floats) -> Floats:
+        """Return what trees read of prices [n, W + 7]: shares of units and of kinds, cycles, buffers."""
+        priced = _split(work, buffers) * np.exp(self.logs[:-2])
+        kinds = priced[:, : work.shape[1]] + priced[:, work.shape[1] :]
+        cycles = self.cycles(work, buffers)[:, None]
+        parts = _by_unit(priced) / cycles
+        return np.concatenate([parts, kinds / cycles, np.log(cycles), buffers[:, None]], axis=1)
+
+
+_UNITS = np.tile(RAW_UNITS, 2)
+
+
+def _split(work: Floats, buffers: Floats) -> Floats:
+    """Return the work [n, 2 W] of schedules with one buffer, then of those with several."""
+    single = (buffers < 2)[:, None]
+    return np.concatenate([np.where(single, work, 0.0), np.where(single, 0.0, work)], axis=1)
+
+
+def _by_unit(priced: Floats) -> Floats:
+    return np.stack([priced[:, unit == _UNITS].sum(axis=1) for unit in RawUnit], axis=1)
+
+
+def _cycles(logs: Floats, work: Floats, buffers: Floats) -> tuple[Floats, Floats]:
+    """Return cycles [n] and their derivatives [n, W + 2] by the logarithms."""
+    priced = work * np.exp(logs[:-2])
+    busy = np.maximum(_by_unit(priced)[:, 1:], _LEAST)
+    single = buffers < 2
+    excess = np.where(single, np.exp(logs[-2]), np.exp(logs[-1]))
+    p = 1.0 + excess
+    most = busy.max(axis=1)
+    ratio = busy / most[:, None]
+    powers = ratio ** p[:, None]
+    total = powers.sum(axis=1)
+    norm = most * total ** (1.0 / p)
+    control = priced[:, _UNITS == RawUnit.CONTROL].sum(axis=1)
+    by_busy = ratio ** excess[:, None] * (total ** (1.0 / p - 1.0))[:, None]
+    slope = np.concatenate([np.ones((len(work), 1)), by_busy], axis=1)[:, _UNITS] * priced
+    by_p = norm * ((powers * np.log(ratio)).sum(axis=1) / total / p - np.log(total) / p**2) * excess
+    ends = np.stack([np.where(single, by_p, 0.0), np.where(single, 0.0, by_p)], axis=1)
+    return np.maximum(control + norm, 1.0), np.concatenate([slope, ends], axis=1)
+
+
+def fit_raw_prices(
+    work: Floats, buffers: Floats, owner: Ints, cycles: Floats, weight: Floats
+) -> RawPrices:
+    """Fit prices to ``cycles`` [r] that nests' ``work`` [n, W] took together, each weighted by ``weight`` [r].
+
+    The pseudo-Huber error of logarithms is least (L-BFGS; Byrd et al. 1995, SIAM J. Sci. Comput. 16).
+    """
+    from scipy.optimize import minimize
+
+    work = _split(work, buffers)
+    start = _start(work, owner, cycles)
+    count = len(cycles)
+    weight = weight / weight.sum()
+
+    def loss(logs: Floats) -> tuple[float, Floats]:
+        each, slope = _cycles(logs, work, buffers)
+        total = np.bincount(owner, each, count)
+        error = np.log(total / cycles) / _CALM
+        root = np.sqrt(1.0 + error**2)
+        value = float(weight @ (root - 1.0)) + _PULL * float(((logs - start) ** 2).sum())
+        pull = (weight * error / root / _CALM / total)[owner]
+        return value, pull @ slope + 2.0 * _PULL * (logs - start)
+
+    bounds = [*((at - 12.0, at + 12.0) for at in start[:-2]), (-4.0, 4.0), (-4.0, 4.0)]
+    found = minimize(
+        loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _ROUNDS}
+    )
+    return RawPrices(np.asarray(found.x, dtype=np.float64))
+
+
+def _start(work: Floats, owner: Ints, cycles: Floats) -> Floats:
+    """Price each kind at the cheapest of the measurements that it alone explains, shared by all kinds."""
+    logs = np.zeros(work.shape[1] + 2)
+    for at, column in enumerate(work.T):
+        total = np.bincount(owner, column, len(cycles))
+        has = total > 0
+        if has.any():
+            logs[at] = float(np.quantile(np.log(cycles[has] / total[has]), 0.02)) - np.log(3.0)
+    logs[-2:] = -2.0, 1.0
+    return logs
