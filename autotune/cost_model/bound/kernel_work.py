@@ -20,15 +20,14 @@ from autotune.targets.native.codegen.gemm.blocking import (
 )
 from autotune.targets.native.codegen.gemm.blocks import step_blocks
 from autotune.targets.native.codegen.gemm.loops import Loops, loops_of, packed
-from autotune.targets.native.codegen.gemm.narrow_shape import (
-    NarrowShape,
-    narrow_blocking,
-    narrow_loops,
-)
+from autotune.targets.native.codegen.gemm.narrow_blocking import narrow_blocking
+from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape, narrow_loops
 from autotune.targets.native.codegen.gemm.packing import packed_width
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.panels import goes_in_blocks
 from autotune.targets.native.codegen.gemm.shape import GemmShape
+from autotune.targets.native.codegen.gemm.tile_plan import tile_plan
+from autotune.targets.native.codegen.gemm.tile_products import TILE_ROWS
 from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.codegen.rows.reduction import Reduction
 from autotune.targets.native.codegen.rows.row_passes import RowPasses
@@ -127,8 +126,15 @@ def _narrow_product(shape: NarrowShape, isa: VectorIsa) -> Work:
     second instruction to be added."""
     loops, _ = narrow_loops(shape, isa)
     blocking = narrow_blocking(shape, loops, isa, shape.product.panel)
+    plan = tile_plan(shape, isa)
     found = _tiled(shape.product, loops, blocking, isa, 1)
-    if shape.dot(isa).group == 2 and not shape.is_bf16:
+    if plan is not None:
+        pairs = plan.pairs(isa.lanes, loops.vector.size)
+        found["product_fmas"] += pairs * plan.chunks * plan.dot_cycles
+        found["product_steps"] += pairs * plan.chunks
+        found["product_tiles"] += pairs
+        found["product_ends"] += pairs * min(plan.rows, TILE_ROWS)
+    elif shape.dot(isa).group == 2 and not shape.is_bf16:
         found["product_fmas"] *= 2
     return found
 

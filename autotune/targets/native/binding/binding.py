@@ -27,12 +27,8 @@ from autotune.targets.native.binding.packing import GROWTH, Packed, packed
 from autotune.targets.native.binding.tile_runs import with_run
 from autotune.targets.native.binding.vector_runs import ROUNDED, Piece, RunWriter, generable
 from autotune.targets.native.binding.words import word_call
-from autotune.targets.native.codegen.gemm.narrow_shape import (
-    BYTES,
-    Factor,
-    NarrowShape,
-    narrow_panel_width,
-)
+from autotune.targets.native.codegen.gemm.narrow_blocking import narrow_panel_width
+from autotune.targets.native.codegen.gemm.narrow_shape import BYTES, Factor, NarrowShape
 from autotune.targets.native.codegen.gemm.panels import panel_width
 from autotune.targets.native.codegen.gemm.shape import (
     BiasAxis,

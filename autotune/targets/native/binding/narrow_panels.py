@@ -11,6 +11,7 @@ from autotune.targets.native.analysis.affine import NOTHING, Affine
 from autotune.targets.native.binding.narrow_packing import NarrowPacked
 from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape, narrow_loops
 from autotune.targets.native.codegen.gemm.shape import VectorAxis
+from autotune.targets.native.codegen.gemm.tile_plan import tile_plan
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def narrow_packed(
     shift, zero, other = 0, 0, 0
     if not shape.is_bf16:
         shift, zero = shape.lanes.as_read(False)
-        unsigned = isa.dot.unsigned if isa.dot.group == 4 else None
+        takes_signs = isa.dot.group == 2 or tile_plan(shape, isa) is not None
+        unsigned = None if takes_signs else isa.dot.unsigned
         _, other = shape.broadcast.as_read(unsigned)
     return NarrowPacked(
         tensor,

@@ -11,7 +11,10 @@ import platform
 from dataclasses import dataclass, replace
 
 from autotune.errors import InputError
+from autotune.targets.native.cpu.tile_permission import may_use_tiles
 from autotune.targets.native.cpu.vector_isa import (
+    AMX,
+    AMX_FEATURES,
     AVX2,
     AVX512,
     AVX512_BF16,
@@ -32,11 +35,13 @@ _NEEDED_BY = {
     "avx2": ("avx2", "avx512", "avx10", "avxvnni", "avxifma", "avxneconvert"),
     "avx512f": ("avx512", "avx10"),
     "fma": ("avx512", "avx10"),
+    "amx-tile": AMX_FEATURES,
     "f16c": ("avx512", "avx10"),
 }
 """What a CPU loses with a feature: all whose names begin so (LLVM's X86.td; it does likewise)."""
 
 NARROWER = {
+    AMX: AVX512_BF16,
     AVX512_BF16: AVX512_VNNI,
     AVX512_VNNI: AVX512,
     AVX512: AVX2,
@@ -46,6 +51,7 @@ NARROWER = {
 }
 """What a CPU with an instruction set has as well."""
 _LOST = {
+    AMX: "amx-tile",
     AVX512_BF16: "avx512bf16",
     AVX512_VNNI: "avx512vnni",
     AVX512: "avx512f",
@@ -68,6 +74,7 @@ class Machine:
 
 
 _GENERIC = {
+    AMX: ("x86_64-unknown-linux-gnu", "sapphirerapids"),
     AVX512_BF16: ("x86_64-unknown-linux-gnu", "cooperlake"),
     AVX512_VNNI: ("x86_64-unknown-linux-gnu", "cascadelake"),
     AVX512: ("x86_64-unknown-linux-gnu", "skylake-avx512"),
@@ -126,9 +133,13 @@ def host(isa: VectorIsa) -> Machine:
 
 
 def _features() -> dict[str, bool]:
+    """LLVM's features of the host; without tiles where the system refuses them."""
     import llvmlite.binding as llvm
 
-    return dict(llvm.get_host_cpu_features())
+    found = dict(llvm.get_host_cpu_features())
+    if found.get(AMX_FEATURES[0]) and not may_use_tiles():
+        found |= dict.fromkeys(AMX_FEATURES, False)
+    return found
 
 
 def _unwanted() -> tuple[str, ...]:

@@ -20,20 +20,41 @@ class DotProduct:
 
 
 @dataclass(frozen=True, slots=True)
+class TileUnit:
+    """A unit that multiplies tiles of ``rows`` × ``row_bytes`` in registers of its own (AMX). LLVM's names of its
+    products: of signed and of unsigned bytes by signed ones, and of bf16; and of what else it takes to use it."""
+
+    rows: int
+    row_bytes: int
+    signed: str
+    unsigned: str
+    halves: str
+    others: tuple[str, ...]
+
+    @property
+    def intrinsics(self) -> tuple[str, ...]:
+        """All of them."""
+        return (self.signed, self.unsigned, self.halves, *self.others)
+
+
+@dataclass(frozen=True, slots=True)
 class VectorIsa:
     """A vector instruction set: fp32 lanes of a register, how many registers there are, and how it
-    multiplies bytes (by what every CPU has, without ``dot``) and bf16 (not at all, without ``halves``)."""
+    multiplies bytes (by what every CPU has, without ``dot``) and bf16 (not at all, without ``halves``).
+    ``tiles`` multiply either faster where a product is large enough."""
 
     name: str
     lanes: int
     registers: int
     dot: DotProduct = DotProduct("", 2)
     halves: DotProduct | None = None
+    tiles: TileUnit | None = None
 
     @property
     def intrinsics(self) -> tuple[str, ...]:
         """LLVM's names of the instructions of its own that code may call."""
-        return tuple(each.intrinsic for each in (self.dot, self.halves) if each is not None)
+        found = tuple(each.intrinsic for each in (self.dot, self.halves) if each is not None)
+        return found if self.tiles is None else (*found, *self.tiles.intrinsics)
 
     @property
     def bytes(self) -> int:
@@ -65,10 +86,29 @@ AVX512_BF16 = replace(
     AVX512_VNNI, name="avx512bf16", halves=DotProduct("llvm.x86.avx512bf16.dpbf16ps.512", 2)
 )
 """With products of bf16, on CPUs that have those of bytes too."""
+AMX = replace(
+    AVX512_BF16,
+    name="amx",
+    tiles=TileUnit(
+        16,
+        64,
+        "llvm.x86.tdpbssd",
+        "llvm.x86.tdpbusd",
+        "llvm.x86.tdpbf16ps",
+        (
+            *("llvm.x86.ldtilecfg", "llvm.x86.tilerelease", "llvm.x86.tilezero"),
+            *("llvm.x86.tileloadd64", "llvm.x86.tilestored64"),
+        ),
+    ),
+)
+"""With tiles of bytes and of bf16, which the system has to permit (``tile_permission.py``)."""
+AMX_FEATURES = ("amx-tile", "amx-int8", "amx-bf16")
 AVX_VNNI = VectorIsa("avxvnni", 8, 16, DotProduct("llvm.x86.avx512.vpdpbusd.256", 4, unsigned=True))
 NEON_DOT = VectorIsa("neondot", 4, 32, DotProduct("llvm.aarch64.neon.sdot.v4i32.v16i8", 4))
 DOT_ISAS = (AVX512_BF16, AVX512_VNNI, AVX_VNNI, NEON_DOT)
 """The same with dot products of bytes, and of bf16."""
+TILE_ISAS = (AMX,)
+"""The same with tiles."""
 
 
 def vector_isa(architecture: str, features: frozenset[str]) -> VectorIsa:
@@ -79,7 +119,9 @@ def vector_isa(architecture: str, features: frozenset[str]) -> VectorIsa:
     if features.issuperset(("avx512f", "avx512vl", "avx512bw", "avx512dq")):
         if "avx512vnni" not in features:
             return AVX512
-        return AVX512_BF16 if "avx512bf16" in features else AVX512_VNNI
+        if "avx512bf16" not in features:
+            return AVX512_VNNI
+        return AMX if features.issuperset(AMX_FEATURES) else AVX512_BF16
     if features.issuperset(("avx2", "fma")):
         return AVX_VNNI if "avxvnni" in features else AVX2
     return SSE2

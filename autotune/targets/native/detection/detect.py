@@ -188,8 +188,10 @@ def identity(threads: int) -> str:
 
 
 def _before_bf16(isa: VectorIsa) -> VectorIsa:
-    """The instruction set less bf16, which ``DECIDING_FEATURES`` tell of: measurements of other formats stay."""
-    return isa if isa.halves is None else NARROWER[isa]
+    """The instruction set less bf16 and tiles, which ``DECIDING_FEATURES`` tell of: measurements of other formats stay."""
+    while isa.halves is not None:
+        isa = NARROWER[isa]
+    return isa
 
 
 def _measured(isa: VectorIsa, threads: int) -> HostFigures:

@@ -11,10 +11,12 @@ import numpy as np
 
 from autotune.targets.native.codegen.writing.micro_kernel import SYMBOL, MicroKernel
 from autotune.targets.native.cpu.host import NARROWER
-from autotune.targets.native.cpu.vector_isa import VECTOR_ISAS, VectorIsa, vector_isa
+from autotune.targets.native.cpu.tile_permission import may_use_tiles
+from autotune.targets.native.cpu.vector_isa import AMX_FEATURES, VECTOR_ISAS, VectorIsa, vector_isa
 
 Run = Callable[..., None]
 PLAIN_CPUS = {
+    "amx": "sapphirerapids",
     "avx512bf16": "cooperlake",
     "avx512vnni": "cascadelake",
     "avx512": "x86-64-v4",
@@ -52,6 +54,8 @@ def dot_isas() -> tuple[VectorIsa, ...]:
     """The same with what it multiplies bytes by."""
     triple = llvm.get_process_triple()
     features = frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
+    if not may_use_tiles():
+        features -= frozenset(AMX_FEATURES)
     found = [vector_isa(triple.split("-")[0], features)]
     while found[-1] in NARROWER:
         found.append(NARROWER[found[-1]])

@@ -147,7 +147,13 @@ def most_rows(isa: VectorIsa, vectors: int) -> int:
 
 def _cycles(loops: Loops, blocking: Blocking) -> float:
     repeats = 1 if blocking.scattered else loops.row1.size
-    cycles, tiles = 0.0, 0
+    tiles = sum(part.count for part in blocking.panels[0].tiles) * repeats
+    return computing_cycles(loops, blocking) + _traffic_cycles(loops, blocking, tiles)
+
+
+def computing_cycles(loops: Loops, blocking: Blocking) -> float:
+    """Cycles of a product's register tiles, without what waits for memory."""
+    repeats, spent = 1 if blocking.scattered else loops.row1.size, 0.0
     way = FAR_CYCLES if blocking.far else 0.0
     panel = loops.lane_bytes * loops.depth * blocking.width
     if not blocking.rows_outside and panel > MIDDLE_BYTES:
@@ -157,10 +163,8 @@ def _cycles(loops: Loops, blocking: Blocking) -> float:
         for part in panels.tiles:
             step = _step_cycles(part.rows, panels.vectors) + panels.vectors * way
             tile = step * loops.depth + TILE_CYCLES + 2 * part.rows * panels.vectors
-            cycles += tile * part.count * panels.count * repeats
-            tiles += part.count * repeats * (panels.first == 0)
-    cycles *= SCATTERED if blocking.scattered else 1
-    return cycles + _traffic_cycles(loops, blocking, tiles)
+            spent += tile * part.count * panels.count * repeats
+    return spent * (SCATTERED if blocking.scattered else 1)
 
 
 def _traffic_cycles(loops: Loops, blocking: Blocking, tiles: int) -> float:

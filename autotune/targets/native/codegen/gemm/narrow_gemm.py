@@ -16,14 +16,12 @@ from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen.gemm.epilogue import EndRows, Ends, TileEnd, conditions
 from autotune.targets.native.codegen.gemm.gemm import GemmWriter, Index, Place
 from autotune.targets.native.codegen.gemm.half_sums import HalfSums
-from autotune.targets.native.codegen.gemm.narrow_shape import (
-    Groups,
-    NarrowShape,
-    narrow_blocking,
-    narrow_loops,
-)
+from autotune.targets.native.codegen.gemm.narrow_blocking import narrow_blocking
+from autotune.targets.native.codegen.gemm.narrow_shape import Groups, NarrowShape, narrow_loops
 from autotune.targets.native.codegen.gemm.narrow_sums import NarrowSums
 from autotune.targets.native.codegen.gemm.register_tile import Columns, Rows
+from autotune.targets.native.codegen.gemm.tile_plan import TilePlan, tile_plan
+from autotune.targets.native.codegen.gemm.tile_products import LANES, TileProducts
 from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.writing.narrow_strips import ELEMENTS
@@ -62,6 +60,18 @@ class NarrowWriter(GemmWriter):
     groups: Groups
 
     @property
+    def _plan(self) -> TilePlan | None:
+        """How tile registers multiply it, if they do."""
+        return tile_plan(self.narrow, self.isa)
+
+    def _blocks(self, place: Place, buffer: str) -> None:
+        plan, unit = self._plan, self.isa.tiles
+        if plan is None or unit is None:
+            GemmWriter._blocks(self, place, buffer)
+        else:
+            TileProducts(self, plan, unit).write(place)
+
+    @property
     def _scalar_kind(self) -> str:
         return ELEMENTS[self.narrow.broadcast.format]
 
@@ -81,10 +91,31 @@ class NarrowWriter(GemmWriter):
 
     def _sums(self, columns: Columns, rows: Rows, place: Place) -> list[str]:
         width, vectors = self.blocking.width, columns.vectors
+        if self._plan is not None:
+            return self._loaded_sums(len(rows), vectors, place)
         kind = HalfSums if self.narrow.is_bf16 else NarrowSums
         coming = self.blocking.coming if place.coming else 0
         sums = kind(self.writer, self.isa, self.narrow, self.groups, width, vectors, rows, coming)
         return sums.write(place.lanes, place.scalars, place.coming)
+
+    def _loaded_sums(self, rows: int, vectors: int, place: Place) -> list[str]:
+        """Sums that tile registers left at ``place.scalars``, with what a panel begins with added."""
+        writer, lanes = self.writer, self.isa.lanes
+        kind = vector(lanes) if self.narrow.is_bf16 else f"<{lanes} x i32>"
+        pitch = len(LANES) * lanes
+        found = [
+            writer.load(kind, writer.offset(place.scalars, row * pitch + j * lanes))
+            for row in range(rows)
+            for j in range(vectors)
+        ]
+        if self.narrow.is_bf16:
+            return found
+        begin = [writer.load(kind, writer.offset(place.lanes, j * lanes)) for j in range(vectors)]
+        added = [
+            writer.value(f"add {kind} {each}, {begin[at % vectors]}")
+            for at, each in enumerate(found)
+        ]
+        return [writer.value(f"bitcast {kind} {each} to {vector(lanes)}") for each in added]
 
 
 class IntegerEnd(TileEnd):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from autotune.errors import ProgramError
 from autotune.isa.formats import ELEMENT_BYTES, Format
-from autotune.targets.native.codegen.gemm.blocking import Blocking, best_blocking
 from autotune.targets.native.codegen.gemm.loops import (
     NO_ENDS,
     Loops,
@@ -141,24 +140,3 @@ def narrow_loops(
     groups = Groups.of(shape, loops, isa)
     step = Reduction(groups.run_groups, loops.vector.size, groups.group * groups.step)
     return replace(loops, reductions=(*groups.outer, step)), groups
-
-
-def narrow_blocking(
-    shape: NarrowShape, loops: Loops, isa: VectorIsa, width: int | None
-) -> Blocking:
-    """The cheapest blocking: of every width, or of panels of ``width``."""
-    if shape.is_bf16:
-        return best_blocking(loops, isa, width)
-    spare = 0 if isa.dot.group == 4 else 1  # the product of pairs before it is added
-    _, zero = shape.lanes.as_read(False)
-    if zero:
-        spare += isa.registers // 4  # sums of rows
-    fewer = replace(isa, registers=isa.registers - spare)
-    found = best_blocking(loops, fewer, width)
-    return replace(found, coming=-(-found.coming * isa.dot.group // ELEMENT_BYTES))
-
-
-def narrow_panel_width(shape: NarrowShape, isa: VectorIsa) -> int:
-    """The NR to pack the factor in lanes with."""
-    shape = replace(shape, product=replace(shape.product, panel=isa.lanes))
-    return narrow_blocking(shape, narrow_loops(shape, isa)[0], isa, None).width

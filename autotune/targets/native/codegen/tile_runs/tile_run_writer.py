@@ -11,8 +11,8 @@ from autotune.isa.functions import When
 from autotune.targets.native.codegen.gemm.epilogue import Conditions, EndRows, Ends, TileEnd
 from autotune.targets.native.codegen.gemm.gemm import Index, Place
 from autotune.targets.native.codegen.gemm.loops import Axis
+from autotune.targets.native.codegen.gemm.narrow_blocking import narrow_blocking
 from autotune.targets.native.codegen.gemm.narrow_gemm import IntegerEnd, NarrowWriter
-from autotune.targets.native.codegen.gemm.narrow_shape import narrow_blocking
 from autotune.targets.native.codegen.gemm.register_tile import Columns, Rows
 from autotune.targets.native.codegen.tile_runs.tile_run import TileRun, tile_run_loops
 from autotune.targets.native.codegen.vector.elementwise import stored_node

@@ -14,16 +14,13 @@ from autotune.errors import ProgramError
 from autotune.isa.formats import Format
 from autotune.isa.functions import UnaryFn, When
 from autotune.targets.native.binding.narrow_panels import narrow_packed
+from autotune.targets.native.codegen.gemm.narrow_blocking import narrow_panel_width
 from autotune.targets.native.codegen.gemm.narrow_gemm import narrow_gemm
-from autotune.targets.native.codegen.gemm.narrow_shape import (
-    Factor,
-    NarrowShape,
-    narrow_panel_width,
-)
+from autotune.targets.native.codegen.gemm.narrow_shape import Factor, NarrowShape
 from autotune.targets.native.codegen.gemm.shape import BiasAxis, GemmShape, VectorAxis, vector_axis
 from autotune.targets.native.compiling.object_code import CodeGenerator
 from autotune.targets.native.cpu.host import GENERIC
-from autotune.targets.native.cpu.vector_isa import AVX512_BF16, AVX512_VNNI
+from autotune.targets.native.cpu.vector_isa import AVX512_BF16, AVX512_VNNI, VectorIsa
 from tests.targets.native.codegen.gemm.gemm_case import GUARD, GUARDS, Case, shapes, view
 from tests.targets.native.codegen.generated_code import compiled, dot_isas
 
@@ -58,10 +55,12 @@ def dense(m: int, n: int, k: int) -> NarrowShape:
     )  # fmt: skip
 
 
-def operands(narrow: NarrowShape, case: Case, c: np.ndarray) -> list[np.ndarray]:
+def operands(
+    narrow: NarrowShape, case: Case, c: np.ndarray, isa: VectorIsa = ISA
+) -> list[np.ndarray]:
     """The kernel's: the factor in lanes in panels, the other one as it lies in memory."""
     half = {name: getattr(case, name).astype(ml_dtypes.bfloat16) for name in "ab"}
-    packed, factor = narrow_packed(narrow, ISA), "a" if narrow.axis is VectorAxis.M else "b"
+    packed, factor = narrow_packed(narrow, isa), "a" if narrow.axis is VectorAxis.M else "b"
     assert packed is not None
     panels = np.empty(packed.elements, np.float32)
     packed.pack(half[factor], panels)

@@ -14,14 +14,9 @@ from autotune.isa.formats import Format
 from autotune.isa.functions import UnaryFn, When
 from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.binding.narrow_panels import narrow_packed
+from autotune.targets.native.codegen.gemm.narrow_blocking import narrow_blocking, narrow_panel_width
 from autotune.targets.native.codegen.gemm.narrow_gemm import narrow_gemm
-from autotune.targets.native.codegen.gemm.narrow_shape import (
-    Factor,
-    NarrowShape,
-    narrow_blocking,
-    narrow_loops,
-    narrow_panel_width,
-)
+from autotune.targets.native.codegen.gemm.narrow_shape import Factor, NarrowShape, narrow_loops
 from autotune.targets.native.codegen.gemm.shape import BiasAxis, GemmShape, VectorAxis, vector_axis
 from autotune.targets.native.compiling.object_code import CodeGenerator
 from autotune.targets.native.cpu.host import GENERIC

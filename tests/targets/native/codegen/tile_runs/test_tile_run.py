@@ -13,7 +13,8 @@ from autotune.isa.formats import Format
 from autotune.isa.functions import BinaryFn, UnaryFn, When
 from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.binding.narrow_panels import narrow_packed
-from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape, narrow_panel_width
+from autotune.targets.native.codegen.gemm.narrow_blocking import narrow_panel_width
+from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape
 from autotune.targets.native.codegen.gemm.shape import BiasAxis, VectorAxis
 from autotune.targets.native.codegen.tile_runs.tile_run import TileRun
 from autotune.targets.native.codegen.tile_runs.tile_run_writer import tile_run

@@ -1,0 +1,232 @@
+"""Writes a narrow product by tile registers (AMX): copies rows, multiplies tiles, and hands sums to the ends of
+register tiles by way of the stack. tile_plan.py says how; narrow_gemm.py calls it.
+
+Sums of bytes are exact modulo 2^32, as those of vectors. Of bf16 a tile sums even neighbours of 32 and odd ones apart, by
+fused multiply-adds from zero, then the two to each other and to what was there, each rounded to nearest even, with
+subnormal numbers as zeros (Intel, "Architecture Instruction Set Extensions Programming Reference", TDPBF16PS).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from autotune.isa.formats import ELEMENT_BYTES, Format
+from autotune.targets.native.codegen.gemm.blocking import Panels
+from autotune.targets.native.codegen.gemm.tile_plan import (
+    BLOCK_ROWS,
+    LINE_BYTES,
+    Piece,
+    TilePlan,
+    pieces,
+)
+from autotune.targets.native.cpu.vector_isa import TileUnit
+
+if TYPE_CHECKING:
+    from autotune.targets.native.codegen.gemm.gemm import Index, Place
+    from autotune.targets.native.codegen.gemm.narrow_gemm import NarrowWriter
+
+TILE_ROWS = 16
+END_ROWS = 8
+"""Rows whose end is written out."""
+SUMS, ROWS, LANES = (0, 1, 2, 3), (4, 5), (6, 7)
+"""Tile registers: of sums, row by row, of the broadcast factor and of the one in lanes."""
+LINE = f"<{LINE_BYTES} x i8>"
+
+
+@dataclass(slots=True)
+class TileProducts:
+    """Writes all of a product that ``owner`` walks."""
+
+    owner: NarrowWriter
+    plan: TilePlan
+    unit: TileUnit
+    copy: str = ""
+    sums: str = ""
+
+    def write(self, place: Place) -> None:
+        """The whole body."""
+        owner, plan, writer = self.owner, self.plan, self.owner.writer
+        size = plan.buffer_rows * plan.pitch + 2 * LINE_BYTES
+        self.copy = writer.value(f"alloca [{size} x i8], align {LINE_BYTES}")
+        self.sums = writer.value(
+            f"alloca [{BLOCK_ROWS * self._sums_pitch} x i8], align {LINE_BYTES}"
+        )
+        self._configure()
+        whole, rest = divmod(plan.rows, BLOCK_ROWS)
+        blocks = [(0, whole, BLOCK_ROWS)] * (whole > 0) + [(whole, 1, rest)] * (rest > 0)
+        if plan.copies_all:
+            owner._repeat(plan.rows, lambda row: self._copy_row(place, row, row))
+        for panels in owner.blocking.panels if plan.copies_all else ():
+            owner._repeat(panels.count, lambda p, own=panels: self._all_rows(place, own, p, blocks))
+        for first, count, rows in () if plan.copies_all else blocks:
+            owner._repeat(
+                count, lambda b, i=first, n=rows: self._all_panels(place, owner._times(b, 1, i), n)
+            )
+        self._does("tilerelease")
+
+    @property
+    def _sums_pitch(self) -> int:
+        """Bytes of a row of sums."""
+        return len(LANES) * LINE_BYTES
+
+    def _all_rows(
+        self, place: Place, panels: Panels, p: Index, blocks: list[tuple[int, int, int]]
+    ) -> None:
+        """All blocks of rows by a panel."""
+        owner = self.owner
+        at = owner._at_panel(place, panels, p)
+        for first, count, rows in blocks:
+
+            def block(b: Index, first: int = first, rows: int = rows) -> None:
+                number = owner._times(b, 1, first)
+                offset = owner._times(number, BLOCK_ROWS * self.plan.pitch)
+                copy = owner.writer.offset(self.copy, offset, "i8")
+                self._block(at, panels, owner._times(number, BLOCK_ROWS), rows, copy)
+
+            owner._repeat(count, block)
+
+    def _all_panels(self, place: Place, block: Index, rows: int) -> None:
+        """A block of rows, copied now, by all panels."""
+        owner = self.owner
+        first = owner._times(block, BLOCK_ROWS)
+
+        def copied(i: Index) -> None:
+            self._copy_row(place, self._sum(first, i), i)
+
+        owner._repeat(rows, copied)
+        for panels in owner.blocking.panels:
+
+            def panel(p: Index, panels: Panels = panels) -> None:
+                at = owner._at_panel(place, panels, p)
+                self._block(at, panels, first, rows, self.copy)
+
+            owner._repeat(panels.count, panel)
+
+    def _sum(self, x: Index, y: Index) -> Index:
+        if isinstance(x, int) and isinstance(y, int):
+            return x + y
+        return self.owner.writer.value(f"add i64 {x}, {y}")
+
+    def _copy_row(self, place: Place, row: Index, to: Index) -> None:
+        """A row of the broadcast factor, with zeros behind its runs."""
+        owner, plan, writer = self.owner, self.plan, self.owner.writer
+        row1, row0 = owner.loops.row1, owner.loops.row0
+        at = owner._scattered(row, row1.broadcast, row0.broadcast)
+        source = writer.offset(place.scalars, at, owner._scalar_kind)
+        target = writer.offset(self.copy, owner._times(to, plan.pitch), "i8")
+        border, cleared = (plan.chunks - 1) * plan.chunk * ELEMENT_BYTES, plan.overlap == 0
+        for piece in pieces(plan, owner.groups):
+            if piece.target >= border and not cleared:
+                self._store("zeroinitializer", writer.offset(target, border, "i8"))
+                cleared = True
+            self._store(self._piece(source, piece), writer.offset(target, piece.target, "i8"))
+
+    def _piece(self, source: str, piece: Piece) -> str:
+        """Bytes of a row, with zeros behind them."""
+        writer = self.owner.writer
+        at = writer.offset(source, piece.element, self.owner._scalar_kind)
+        if piece.size == LINE_BYTES:
+            return writer.value(f"load {LINE}, ptr {at}, align 1")
+        bits = ", ".join(f"i1 {int(i < piece.size)}" for i in range(LINE_BYTES))
+        return writer.call(
+            LINE,
+            f"llvm.masked.load.v{LINE_BYTES}i8.p0",
+            ("ptr", at),
+            ("i32", "1"),
+            (f"<{LINE_BYTES} x i1>", f"<{bits}>"),
+            (LINE, "zeroinitializer"),
+        )
+
+    def _store(self, value: str, at: str) -> None:
+        self.owner.writer.line(f"store {LINE} {value}, ptr {at}, align 1")
+
+    def _block(self, at: Place, panels: Panels, first: Index, rows: int, copy: str) -> None:
+        """A block of rows, which begins with row ``first`` and lies at ``copy``, by a panel."""
+        owner, writer = self.owner, self.owner.writer
+        self._multiply(at.lanes, copy, -(-rows // TILE_ROWS), panels.vectors)
+
+        def ended(number: Index, before: int, count: int) -> None:
+            near = owner._times(number, END_ROWS, before)
+            sums = writer.offset(self.sums, owner._times(near, self._sums_pitch), "i8")
+            row = self._sum(first, near)
+            place = at
+            if not owner.blocking.scattered:
+                place, row = owner._moved(at, row, owner.loops.row0, owner.loops.bias_row), 0
+            owner._tile(panels, count, replace(place, scalars=sums), row)
+
+        whole, rest = divmod(rows, END_ROWS)
+        if whole:
+            owner._repeat(whole, lambda i: ended(i, 0, END_ROWS))
+        if rest:
+            ended(0, whole * END_ROWS, rest)
+
+    def _multiply(self, panel: str, copy: str, rows: int, vectors: int) -> None:
+        """Tiles of sums, ``rows`` by ``vectors`` of them, to the stack."""
+        owner, plan, writer = self.owner, self.plan, self.owner.writer
+        for i in range(rows):
+            for j in range(vectors):
+                self._does("tilezero", ("i8", SUMS[2 * i + j]))
+        group = plan.width * ELEMENT_BYTES
+        begin = writer.offset(panel, group * owner.groups.begins, "i8")
+        whole = plan.chunks - (plan.overlap > 0)
+        if whole == 1:
+            self._chunk(copy, begin, rows, vectors)
+        elif whole > 1:
+            loop = writer.begin(whole, ("ptr", copy), ("ptr", begin))
+            self._chunk(*loop.values, rows, vectors)
+            a, b = loop.values
+            step = plan.chunk * group
+            writer.end(loop, writer.offset(a, LINE_BYTES, "i8"), writer.offset(b, step, "i8"))
+        if plan.overlap:
+            last = writer.offset(begin, (plan.groups - plan.chunk) * group, "i8")
+            self._chunk(writer.offset(copy, whole * LINE_BYTES, "i8"), last, rows, vectors)
+        for i in range(rows):
+            for j in range(vectors):
+                at = i * TILE_ROWS * self._sums_pitch + j * LINE_BYTES
+                place = writer.offset(self.sums, at, "i8")
+                given = ("ptr", place), ("i64", self._sums_pitch)
+                self._does("tilestored64", ("i8", SUMS[2 * i + j]), *given)
+
+    def _chunk(self, copy: str, panel: str, rows: int, vectors: int) -> None:
+        """The products of a chunk of the reduction."""
+        writer, group = self.owner.writer, self.plan.width * ELEMENT_BYTES
+        for j in range(vectors):
+            at = writer.offset(panel, j * LINE_BYTES, "i8")
+            self._does("tileloadd64", ("i8", LANES[j]), ("ptr", at), ("i64", group))
+        for i in range(rows):
+            at = writer.offset(copy, i * TILE_ROWS * self.plan.pitch, "i8")
+            self._does("tileloadd64", ("i8", ROWS[i]), ("ptr", at), ("i64", self.plan.pitch))
+            for j in range(vectors):
+                tiles = (SUMS[2 * i + j], ROWS[i], LANES[j])
+                self._does(self._product, *(("i8", tile) for tile in tiles))
+
+    @property
+    def _product(self) -> str:
+        unit, format = self.unit, self.owner.narrow.broadcast.format
+        if format is Format.BF16:
+            return unit.halves
+        return unit.signed if format is Format.INT8 else unit.unsigned
+
+    def _configure(self) -> None:
+        """Sizes of the tile registers (Intel, the same reference, section 3.3): palette 1, bytes of a row, rows."""
+        plan, writer = self.plan, self.owner.writer
+        rows = min(TILE_ROWS, plan.rows)
+        shapes = [(rows, LINE_BYTES)] * 4 + [(rows, plan.chunk * ELEMENT_BYTES)] * 2
+        shapes += [(plan.chunk, LINE_BYTES)] * 2
+        words = bytearray(LINE_BYTES)
+        words[0] = 1
+        for number, (count, size) in enumerate(shapes):
+            words[16 + 2 * number : 18 + 2 * number] = size.to_bytes(2, "little")
+            words[48 + number] = count
+        config = writer.value(f"alloca {LINE}, align {LINE_BYTES}")
+        self._store(f"<{', '.join(f'i8 {word}' for word in words)}>", config)
+        self._does("ldtilecfg", ("ptr", config))
+
+    def _does(self, name: str, *arguments: tuple[str, object]) -> None:
+        """Call an intrinsic without a result."""
+        writer, full = self.owner.writer, name if "." in name else f"llvm.x86.{name}"
+        kinds = ", ".join(f"{kind} immarg" if kind == "i8" else kind for kind, _ in arguments)
+        writer.declare(f"void @{full}({kinds})")
+        given = ", ".join(f"{kind} {value}" for kind, value in arguments)
+        writer.line(f"call void @{full}({given})")
