@@ -9,6 +9,7 @@ subnormal numbers as zeros (Intel, "Architecture Instruction Set Extensions Prog
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from autotune.isa.formats import ELEMENT_BYTES, Format
@@ -58,11 +59,9 @@ class TileProducts:
         if plan.copies_all:
             owner._repeat(plan.rows, lambda row: self._copy_row(place, row, row))
         for panels in owner.blocking.panels if plan.copies_all else ():
-            owner._repeat(panels.count, lambda p, own=panels: self._all_rows(place, own, p, blocks))
+            owner._repeat(panels.count, partial(self._all_rows, place, panels, blocks))
         for first, count, rows in () if plan.copies_all else blocks:
-            owner._repeat(
-                count, lambda b, i=first, n=rows: self._all_panels(place, owner._times(b, 1, i), n)
-            )
+            owner._repeat(count, partial(self._all_panels, place, first, rows))
         self._does("tilerelease")
 
     @property
@@ -71,7 +70,7 @@ class TileProducts:
         return len(LANES) * LINE_BYTES
 
     def _all_rows(
-        self, place: Place, panels: Panels, p: Index, blocks: list[tuple[int, int, int]]
+        self, place: Place, panels: Panels, blocks: list[tuple[int, int, int]], p: Index
     ) -> None:
         """All blocks of rows by a panel."""
         owner = self.owner
@@ -86,10 +85,10 @@ class TileProducts:
 
             owner._repeat(count, block)
 
-    def _all_panels(self, place: Place, block: Index, rows: int) -> None:
-        """A block of rows, copied now, by all panels."""
+    def _all_panels(self, place: Place, before: int, rows: int, block: Index) -> None:
+        """A block of rows behind ``before`` others, copied now, by all panels."""
         owner = self.owner
-        first = owner._times(block, BLOCK_ROWS)
+        first = owner._times(block, BLOCK_ROWS, before * BLOCK_ROWS)
 
         def copied(i: Index) -> None:
             self._copy_row(place, self._sum(first, i), i)
@@ -174,8 +173,8 @@ class TileProducts:
             self._chunk(copy, begin, rows, vectors)
         elif whole > 1:
             loop = writer.begin(whole, ("ptr", copy), ("ptr", begin))
-            self._chunk(*loop.values, rows, vectors)
             a, b = loop.values
+            self._chunk(a, b, rows, vectors)
             step = plan.chunk * group
             writer.end(loop, writer.offset(a, LINE_BYTES, "i8"), writer.offset(b, step, "i8"))
         if plan.overlap:
