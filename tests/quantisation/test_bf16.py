@@ -19,8 +19,9 @@ from autotune.quantisation.observation import opened_model, run_all
 from autotune.quantisation.qdq import Scheme, write_qdq
 from autotune.quantisation.quantize import quantize
 from autotune.quantisation.switched import with_switches
+from autotune.runtime.session.opening import open_network
 from autotune.runtime.session.session import Session
-from tests.networks.test_quantised import assert_near, on_cpu
+from tests.networks.test_quantised import TIED, assert_near, feeds, on_cpu, peer
 from tests.quantisation.test_precision import quantiser
 from tests.quantisation.test_quantize import kinds, made, model, normal, saved
 
@@ -39,7 +40,41 @@ def test_onnx_runtime_computes_what_we_do(
     onnx.checker.check_model(onnx.load(result.file), full_check=True)
     assert result.quantised == len(result.products) > 0
     assert {one.type for one in result.products} == {"bf16"}
-    assert_near(result.file, on_cpu)
+    if not differs_by_a_tie(result.file):
+        assert_near(result.file, on_cpu)
+
+
+def differs_by_a_tie(path: Path) -> bool:
+    """Whether a number that both engines compute alike lies between two of bf16, and each rounds it to another.
+
+    All numbers before the first such one are alike; it is one of few.
+    """
+    graph = onnx.load(path)
+    held = {one.name for one in graph.graph.initializer}
+    names = [
+        node.input[0]
+        for node in graph.graph.node
+        if node.op_type == "Cast" and node.attribute[0].i == TensorProto.BFLOAT16
+    ]
+    names = [
+        x for x in dict.fromkeys(names) if x not in {*held, *(i.name for i in graph.graph.input)}
+    ]
+    known = {one.name for one in graph.graph.output}
+    graph.graph.output.extend(onnx.ValueInfoProto(name=x) for x in names if x not in known)
+    whole = path.with_name("exposed.onnx")
+    onnx.save(onnx.shape_inference.infer_shapes(graph), whole)
+    fed = feeds(open_network(path), seed=9)
+    got, wanted = on_cpu(whole, fed), peer(whole, fed)
+    for name in names:
+        if wanted[name].dtype != np.float32:
+            continue
+        scale = float(np.abs(wanted[name]).max())
+        np.testing.assert_allclose(got[name], wanted[name], rtol=0, atol=2e-6 * scale)
+        apart = got[name].astype(ml_dtypes.bfloat16) != wanted[name].astype(ml_dtypes.bfloat16)
+        if apart.any():
+            assert np.mean(apart) <= max(TIED, 1.5 / apart.size), name
+            return True
+    return False
 
 
 @pytest.mark.parametrize("target", ["cpu", "edge", "server", "gemmini-like"])
