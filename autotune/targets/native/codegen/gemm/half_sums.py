@@ -2,7 +2,8 @@
 of the reduction; narrow_gemm.py calls it per tile.
 
 The instruction multiplies two neighbours of the reduction a lane. Each product is exact; each of the two additions
-rounds to nearest even, the second neighbour's first. Subnormal factors, products and sums count as zeros (Intel,
+rounds to nearest even, the second neighbour's first. CPUs with tiles take four times as long for it as for a
+multiply-add of fp32; there both neighbours are widened and multiplied one by one, with the same roundings. Subnormal factors, products and sums count as zeros in the instruction alone (Intel,
 "Architecture Instruction Set Extensions Programming Reference", VDPBF16PS).
 """
 
@@ -54,6 +55,22 @@ class HalfSums(NarrowSums):
 
     def _multiplied(self, scalar: str, column: str, total: str) -> str:
         kind, pairs, dot = self._kind, self._pairs_kind, self.shape.dot(self.isa)
+        if self.isa.tiles is not None:
+            for x, y in zip(self._widened(scalar), self._widened(column), strict=True):
+                name = f"llvm.fma.v{self.isa.lanes}f32"
+                total = self.writer.call(kind, name, (kind, x), (kind, y), (kind, total))
+            return total
         return self.writer.call(
             kind, dot.intrinsic, (kind, total), (pairs, scalar), (pairs, column)
         )
+
+    def _widened(self, pairs: str) -> tuple[str, str]:
+        """The second and the first of each two neighbours, as fp32."""
+        writer, words = self.writer, f"<{self.isa.lanes} x i32>"
+        both = writer.value(f"bitcast {self._pairs_kind} {pairs} to {words}")
+        second = writer.value(f"and {words} {both}, splat (i32 {-1 << HALF_BITS})")
+        first = writer.value(f"shl {words} {both}, splat (i32 {HALF_BITS})")
+        second, first = (
+            writer.value(f"bitcast {words} {x} to {self._kind}") for x in (second, first)
+        )
+        return second, first

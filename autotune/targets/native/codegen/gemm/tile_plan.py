@@ -33,8 +33,8 @@ MOST_COPIED_BYTES = 768 << 10
 SETUP_CYCLES, DOT_CYCLES, ALONE_CYCLES, COPY_CYCLES, END_CYCLES = 350, 20, 28, 2.0, 70
 """Of configuring and releasing tiles; of a product of tiles, beside other rows' and alone; of a piece of a row; of
 a tile's way through memory to its end (Emerald Rapids, cycles of 2.8 GHz)."""
-SLOWER_HALVES = 4.0
-"""A vector product of bf16 takes as many times as long as of fp32 there."""
+SLOWER_HALVES = 2.5
+"""A vector product of two neighbours of bf16 takes as many times as long as one of fp32: two, and widening them."""
 
 
 @dataclass(frozen=True, slots=True)
