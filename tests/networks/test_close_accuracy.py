@@ -33,7 +33,7 @@ NETWORK_BOUND = 4e-5
 CONVOLVING = (
     "light_squeezenet", "light_resnet50", "light_bvlc_alexnet", "light_zfnet512", "light_inception_v1",
     "light_densenet121", "light_inception_v2", "light_vgg19", "unet", "unet_resize", "aspp_head",
-    "retina_fpn", "mobilevit_xs",
+    "retina_fpn", "mobilevit_xs", "segformer_b0",
 )  # fmt: skip
 """Shipped networks that `close` changes."""
 WIDE = {

@@ -104,8 +104,9 @@ class LiveTuning:
         return 0
 
     def _fail(self, error: BaseException, failures: int) -> None:
-        """Tell of a failure, and pause."""
+        """Tell of a failure, and pause. Another worker proposes next: this one's code may be gone from the disk."""
         self._tuner.drop_trial()
+        self._proposer.close()
         kind = type(error).__name__
         reason = str(error) if isinstance(error, AutotuneError) else f"{kind}: {error}"
         pause = min(MOST_PAUSE_SECONDS, PAUSE_SECONDS * 2.0 ** min(failures - 1, 60))
