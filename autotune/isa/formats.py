@@ -36,12 +36,14 @@ class Formats:
     the second factor is a constant alone, and they store only what such a product reads.
 
     ``macs_per_byte`` are fp32 multiply-adds in the time that a byte of weights takes from memory; 0 where the
-    choice of an algorithm leaves that time out."""
+    choice of an algorithm leaves that time out. Products of the formats in ``fast`` beat algorithms with fewer of them
+    in fp32."""
 
     stored: frozenset[Format] = frozenset((Format.FP32,))
     multiplied: frozenset[Format] = frozenset((Format.FP32,))
     by_constants: frozenset[Format] = frozenset()
     macs_per_byte: int = 0
+    fast: frozenset[Format] = frozenset()
 
     @classmethod
     def common(cls, several: Iterable[Formats]) -> Formats:
@@ -53,12 +55,16 @@ class Formats:
         some = frozenset.union(*(one.multiplied for one in every))
         stored = frozenset.intersection(*(one.stored for one in every))
         macs_per_byte = min(one.macs_per_byte for one in every)
-        return cls(stored - (some - multiplied), multiplied, limited & multiplied, macs_per_byte)
+        fast = frozenset.intersection(*(one.fast for one in every))
+        return cls(
+            stored - (some - multiplied), multiplied, limited & multiplied, macs_per_byte, fast
+        )
 
     @property
     def text(self) -> str:
         """Name of the choice, for keys of caches."""
-        sets = (self.stored, self.multiplied, *(self.by_constants,) * bool(self.by_constants))
+        limited = (self.by_constants,) if self.by_constants or self.fast else ()
+        sets = (self.stored, self.multiplied, *limited, *(self.fast,) * bool(self.fast))
         names = "/".join(",".join(sorted(x.name for x in y)) for y in sets)
         return f"{names} {self.macs_per_byte}" if self.macs_per_byte else names
 

@@ -261,6 +261,8 @@ class EnergySpec:
         return any(getattr(self, row.name) for row in fields(self))
 
 
+WINOGRAD_SAVING = 4
+"""Multiply-adds of a direct 3×3 convolution over those of Winograd's F(4×4)."""
 WEIGHTS_SLOWDOWN = 1.2
 """Time of a weight from memory within products, over that of memory read in order: on a Xeon with AVX-512
 products that wait for weights read 10 to 13 GB/s where memory gives 15.4, and weights used a moment ago more."""
@@ -349,7 +351,10 @@ class HardwareSpec:
         if self.memory is Memory.CACHED:
             formats = CACHED_BF16_FORMATS if self.multiplies(Format.BF16) else CACHED_FORMATS
             peak = self.peak_macs_per_cycle / self.dram.bytes_per_cycle
-            return replace(formats, macs_per_byte=max(1, round(WEIGHTS_SLOWDOWN * peak)))
+            per_byte = max(1, round(WEIGHTS_SLOWDOWN * peak))
+            rates = {x: self.matrix.macs_per_cell(x) for x in formats.by_constants}
+            fast = frozenset(x for x, rate in rates.items() if rate > WINOGRAD_SAVING)
+            return replace(formats, macs_per_byte=per_byte, fast=fast)
         multiplied = frozenset(filter(self.multiplies, ALL_FORMATS.multiplied))
         return Formats(multiplied, multiplied)
 

@@ -43,7 +43,7 @@ class WinogradConvolutions:
     WINOGRAD_CONV, in the form that gains most of those that ``accuracy`` allows. Weights are
     transformed in float64 and rounded once.
 
-    Weights of bf16 stay as they are, unless the machine multiplies the format by constants alone, as CPUs do:
+    Weights of bf16 stay as they are, unless the machine multiplies the format by constants alone, and not fast, as CPUs without tiles do:
     F(4×4) in float32 takes 0.60 to 0.86 of the time of direct products of bf16 there, F(2×2) 1.46 (Zen 4, 16 to 512
     channels, 7×7 to 224×224).
     """
@@ -88,7 +88,10 @@ class WinogradConvolutions:
     def _gains(self, op: Op, form: Form, graph: Graph) -> bool:
         """Return True if a form is faster than direct products in the format of the weight."""
         format = graph.types[op.inputs[1]].storage
-        return format is Format.FP32 or (format in self.formats.by_constants and form is F4)
+        if format is Format.FP32:
+            return True
+        is_fast = format in self.formats.fast
+        return format in self.formats.by_constants and form is F4 and not is_fast
 
 
 def is_plain(op: Op, graph: Graph) -> bool:

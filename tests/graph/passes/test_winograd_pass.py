@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -148,5 +150,7 @@ def test_direct_products_of_bf16_are_faster_than_its_smaller_form(
         [36] * large,
         [] if accuracy is Accuracy.EXACT else [36 if large else 16],
     ]
+    tiles = replace(CACHED_BF16_FORMATS, fast=frozenset((Format.BF16,)))
+    assert points(simplify(graph, LAST, accuracy, formats=tiles).graph) == []
     narrow = {op.multiplied for op in found[CACHED_BF16_FORMATS].ops if op.kind is K.CONV}
     assert narrow == (set() if large else {Format.BF16})

@@ -48,6 +48,9 @@ DECIDING_FEATURES = frozenset(
 """LLVM's features that decide how fast kernels can be. Others are no part of the identity: a newer
 kernel or LLVM tells of more of them on the same machine."""
 
+TILE_BF16_MACS = 16
+"""Multiply-adds of bf16 in tiles (AMX) for each of fp32: 512 a cycle for 32."""
+
 THREADS_LIMIT = 64
 """Cores that a spec may have."""
 
@@ -86,9 +89,18 @@ def detected(threads: int | None = None) -> HardwareSpec:
     count = most if threads is None else threads
     if not 1 <= count <= most:
         raise SpecError(f"cpu: {count} threads; this process may use 1 to {most} cores")
-    halves = _isa().halves
-    rate = 0 if halves is None or not available() else halves.group
-    return host_spec(count, _figures(count, home()), identity(count), rate)
+    return host_spec(count, _figures(count, home()), identity(count), _bf16_macs(_isa()))
+
+
+def _bf16_macs(isa: VectorIsa) -> int:
+    """Return multiply-adds of bf16 in the time of one of fp32 at the most, 0 where it has none.
+
+    A tile of 16 × 32 by one of 32 × 16 takes 16 cycles of its unit, which multiplies 32 pairs of fp32 in two pipes
+    a cycle otherwise.
+    """
+    if isa.halves is None or not available():
+        return 0
+    return TILE_BF16_MACS if isa.tiles is not None else isa.halves.group
 
 
 def host_spec(

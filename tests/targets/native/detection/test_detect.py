@@ -185,12 +185,14 @@ def test_an_instruction_set_with_bf16_has_bytes_too() -> None:
 def test_a_cpu_less_bf16_is_another_machine_that_multiplies_float32(
     cache: Path, measured: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_bf16 = detected(1)
+    with_bf16, with_tiles = detected(1), host_isa().tiles is not None
     monkeypatch.setenv("AUTOTUNE_CPU_FEATURES", "-avx512bf16")
     detect._figures.cache_clear()
     without = detected(1)
     assert with_bf16.profile_id != without.profile_id
     assert with_bf16.formats.multiplied == CACHED_BF16_FORMATS.multiplied
     assert without.formats.multiplied == CACHED_FORMATS.multiplied
-    assert with_bf16.peak_macs(Format.BF16) == 2 * with_bf16.peak_macs_per_cycle
+    rate = 16 if with_tiles else 2
+    assert with_bf16.peak_macs(Format.BF16) == rate * with_bf16.peak_macs_per_cycle
+    assert with_bf16.formats.fast == (frozenset((Format.BF16,)) if with_tiles else frozenset())
     assert host_isa() is AVX512_VNNI
