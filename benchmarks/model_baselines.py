@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from autotune.cost_model.analysis import analytic_model
-from autotune.cost_model.raw_prices import fit_raw_prices
 from benchmarks.model_rows import Rows
+from benchmarks.raw_prices import fit_raw_prices
 
 Floats = npt.NDArray[np.float64]
 

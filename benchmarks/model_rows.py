@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.part_rows import PartRows
-from autotune.cost_model.raw_counts import RawCounts, trivial_cycles
-from autotune.cost_model.raw_features import raw_columns
-from autotune.cost_model.raw_work import raw_work
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
+from benchmarks.raw_counts import RawCounts, trivial_cycles
+from benchmarks.raw_features import raw_columns
+from benchmarks.raw_work import raw_work
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

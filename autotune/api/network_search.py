@@ -121,9 +121,9 @@ def search(
     planned by rule when they run. Costs are predicted by the target's calibrated model, else by the shipped one
     on emulated machines, and by an analytic estimate on this CPU.
 
-    Raises ``AutotuneError`` before it searches: for a network that cannot be read, for a place where no plan can
-    be written, for ``seconds`` on an emulated machine, and for ``workers``, ``time_limit_seconds`` and the strategy
-    ``exact`` on this CPU.
+    Raises ``AutotuneError`` before it searches, for a network that cannot be read and for a place where no plan can be
+    written. An emulated machine takes no ``seconds``. This CPU takes no ``workers``, no ``time_limit_seconds`` and not the
+    strategy ``exact``.
     """
     start_seconds = time.monotonic()
     plan_file, extents, limits = writable_plan_file(out), dims_of(dims), ranges_of(ranges)

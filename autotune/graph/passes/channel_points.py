@@ -1,7 +1,7 @@
 """Products of integers whose constant weight has a zero point per output channel: narrow all the same.
 
-Σ (qa − za) · (qb − zb[n]) is the sum of integers q' = qb − zb[n] where 8 bits hold them, else
-Σ (qa − za) · (qb − z) − (zb[n] − z) · Σ (qa − za) with one z for all channels.
+The sum is Σ (qa − za) · (qb − zb[n]). Where 8 bits hold every qb − zb[n], these are the weight. Elsewhere one zero point
+z serves all channels, and (zb[n] − z) · Σ (qa − za) is subtracted.
 """
 
 from __future__ import annotations

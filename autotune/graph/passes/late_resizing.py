@@ -149,8 +149,7 @@ class _Writer:
 
     def _convolved(self, op: Op, image: str, weight: Array, bias: tuple[str, ...]) -> str:
         held = self._constant(np.ascontiguousarray(weight), op)
-        attrs = {name: value for name, value in op.attrs if name != "zeros"}
-        return self._add(OpKind.CONV, (image, held, *bias), op, **attrs)
+        return self._add(OpKind.CONV, (image, held, *bias), op, **dict(op.attrs))
 
     def _reshape(self, x: str, shape: tuple[int, ...], op: Op) -> str:
         assert math.prod(self._shape(x)) == math.prod(shape)

@@ -17,9 +17,11 @@ from autotune.targets.protocol import Target
 
 @dataclass(frozen=True, slots=True)
 class LearnerContext:
-    """What a learner works on and with. ``inputs`` are copies of those of the newest runs, ``waiting`` the
-    newest runs that are not yet taken in, ``stopping`` says that the session wants to close, and
-    ``tell`` takes an event."""
+    """A learner's session: what it works on and with.
+
+    ``inputs`` gives copies of the newest runs' inputs, ``waiting`` the newest runs that are not yet taken in.
+    ``stopping`` says that the session wants to close. ``tell`` takes an event.
+    """
 
     published: CurrentTable
     target: Target

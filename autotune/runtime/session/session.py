@@ -253,9 +253,9 @@ class Session(Displayed):
         ``Session(path)`` and ``autotune run`` open it as a plan that a search has made. It holds every graph that is
         compiled, and measured costs of the groups that ran; variants for classes of inputs are no part of a plan.
 
-        Raises ``PlanError`` for a file that cannot be written and for a network file that has changed since it was
-        opened, ``InputError`` for a session of several devices, and ``AutotuneError`` for a closed session and while
-        no shapes are known.
+        Raises ``PlanError`` for a file that cannot be written, and for a network file that has changed since it was
+        opened. Raises ``InputError`` for a session of several devices. Raises ``AutotuneError`` for a closed session,
+        and while no shapes are known.
         """
         from autotune.runtime.session.saved_plan import plan_of
 

@@ -49,7 +49,8 @@ DECIDING_FEATURES = frozenset(
 kernel or LLVM tells of more of them on the same machine."""
 
 TILE_BF16_MACS = 16
-"""Multiply-adds of bf16 in tiles (AMX) for each of fp32: 512 a cycle for 32."""
+"""Multiply-adds of bf16 in tiles (AMX) for each of fp32. A product of tiles, 16 × 32 by 32 × 16, takes 16 cycles: 512 a
+cycle. Two pipes of fp32 vectors make 32."""
 
 THREADS_LIMIT = 64
 """Cores that a spec may have."""
@@ -93,11 +94,7 @@ def detected(threads: int | None = None) -> HardwareSpec:
 
 
 def _bf16_macs(isa: VectorIsa) -> int:
-    """Return multiply-adds of bf16 in the time of one of fp32 at the most, 0 where it has none.
-
-    A tile of 16 × 32 by one of 32 × 16 takes 16 cycles of its unit, which multiplies 32 pairs of fp32 in two pipes
-    a cycle otherwise.
-    """
+    """Return multiply-adds of bf16 in the time of one of fp32 at the most, 0 where it has none."""
     if isa.halves is None or not available():
         return 0
     return TILE_BF16_MACS if isa.tiles is not None else isa.halves.group

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.raw_work import RAW_UNITS, RawUnit
+from benchmarks.raw_work import RAW_UNITS, RawUnit
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotune.cost_model.raw_counts import RawCounts
-from autotune.cost_model.raw_prices import RawPrices, fit_raw_prices
-from autotune.cost_model.raw_work import RAW_WORK, raw_work
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.schedule.space import enumerate_nest
+from benchmarks.raw_counts import RawCounts
+from benchmarks.raw_prices import RawPrices, fit_raw_prices
+from benchmarks.raw_work import RAW_WORK, raw_work
 from tests.cost_model.measured import SPEC, drawn
 
 KINDS = len(RAW_WORK)
