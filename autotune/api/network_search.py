@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from autotune.api.networks import distinct_graphs
 from autotune.api.open_store import opened
-from autotune.api.precision_search import LossLimit, PrecisionSearches
+from autotune.api.precision_search import LossLimit, PrecisionSearches, narrow_file
 from autotune.api.search_arguments import (
     allowed_seconds,
     build_limits,
@@ -244,6 +244,11 @@ class NetworkSearch:
                 "a search with a limit of the loss minimises latency, energy or a sum of them; leave max_loss out"
             )
         assert self.plan_file is not None
+        written = narrow_file(self.plan_file)
+        if written.resolve() == self.path.resolve():
+            raise InputError(
+                f"{self.path}: the narrow network would be written over it; name another plan file in out"
+            )
         searches = PrecisionSearches(
             self.path,
             self.machine,

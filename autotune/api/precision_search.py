@@ -174,7 +174,11 @@ class PrecisionSearches:
     search: Search
     progress: Progress
     _tried: list[_Tried] = field(default_factory=list)
+    _proposed: list[tuple[str, Formats]] = field(default_factory=list)
+    """Label and formats of every network that was proposed, those beyond the limit included."""
     _space: PrecisionSpace | None = None
+    _most: int = MOST_SEARCHES
+    """Networks that are searched at most; they share the time."""
 
     def run(self) -> SearchResult:
         """Search, write the chosen network, return its result with the front.
@@ -197,10 +201,13 @@ class PrecisionSearches:
         self._report()
         with self._opened(is_weights_only=False) as space:
             self._space = space
+            is_led_by_weights = space.reuse <= WEIGHTS_REUSE
+            if is_led_by_weights:
+                self._most += WEIGHT_SEARCHES
             plain = self.search(self.path, PLAIN_SHARE)
             self._tried.append(_Tried(PLAIN, {}, 0.0, self.path, plain))
             self._search_space(space, folder, MOST_SEARCHES)
-        if space.reuse <= WEIGHTS_REUSE:
+        if is_led_by_weights:
             with self._opened(is_weights_only=True) as weights:
                 self._search_space(weights, folder, len(self._tried) + WEIGHT_SEARCHES)
 
@@ -219,15 +226,14 @@ class PrecisionSearches:
             self._try(space, name, chosen, folder)
 
     def _report(self) -> None:
-        total = MOST_SEARCHES + WEIGHT_SEARCHES
-        self.progress(MACHINES, min(len(self._tried), total), total)
+        self.progress(MACHINES, min(len(self._tried), self._most), self._most)
 
     def _proposals(self, space: PrecisionSpace, most: int) -> Iterator[tuple[str, Formats]]:
         """Yield networks to search; what those before took decides on the next."""
         for format in space.names:
             yield f"all {format}{space.label}", space.uniform(format)
         for number in range(1, ROUNDS + 1):
-            seen = [one.formats for one in self._tried if one.label == space.label]
+            seen = [formats for label, formats in self._proposed if label == space.label]
             chosen = space.within(self._gains(space), self.limit.limit)
             new = [one for i, one in enumerate(chosen) if one not in (*seen, *chosen[:i])]
             if not new:
@@ -246,18 +252,26 @@ class PrecisionSearches:
         return costs.gains(space.names)
 
     def _try(self, space: PrecisionSpace, name: str, chosen: Formats, folder: Path) -> None:
-        """Search a network. A choice loses steps until its written file is within the limit; a uniform one only tells costs."""
-        place = folder / str(len(self._tried))
-        place.mkdir()
-        file = place / narrow_file(self.plan_file).name
+        """Search a network. A choice loses steps until its written file is within the limit; a uniform one only tells costs.
+
+        Nothing is searched if no file of a choice is within the limit, or one that was searched before.
+        """
+        self._proposed.append((space.label, chosen))
+        file = Path(tempfile.mkdtemp(dir=folder)) / narrow_file(self.plan_file).name
         is_uniform = not name.startswith("choice")
         for formats in [chosen] if is_uniform else space.narrower_first(chosen):
-            loss = space.write(formats, file)
+            known = self._searched(space.label, formats)
+            loss = space.write(formats, file) if known is None else known.loss
             if is_uniform or loss <= self.limit.limit:
-                share = (1.0 - PLAIN_SHARE) / (MOST_SEARCHES - 1)
-                result = self.search(file, share)
-                self._tried.append(_Tried(name, formats, loss, file, result, space.label))
+                if known is None:
+                    result = self.search(file, (1.0 - PLAIN_SHARE) / (self._most - 1))
+                    self._tried.append(_Tried(name, formats, loss, file, result, space.label))
                 return
+
+    def _searched(self, label: str, formats: Formats) -> _Tried | None:
+        """Return the searched network of these formats; None if there is none."""
+        alike = (one for one in self._tried if (one.label, one.formats) == (label, formats))
+        return next(alike, None)
 
     def _best_so_far(self) -> _Tried:
         """Return the cheapest network within the limit; float32 where only whole runs in turns could tell."""

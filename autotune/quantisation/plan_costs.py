@@ -45,17 +45,17 @@ def product_costs(
 
 
 def _product_of(op: Op, names: Mapping[str, str]) -> str | None:
-    """Return the product of the file that an operator computes: both go by the node's name, or by its result's."""
+    """Return the product of the file that an operator computes: both go by the node's name, or by its result's.
+
+    A result may be named ``y`` where that of another product is ``y.1``.
+    """
     if op.family not in _PRODUCTS:
         return None
-    return next(
-        (
-            name
-            for name, made in names.items()
-            if op.name == name or op.output == made or op.name.startswith(f"{made}.")
-        ),
-        None,
-    )
+    for name, made in names.items():
+        if name == op.name or made == op.output:
+            return name
+    begun = [name for name, made in names.items() if op.name.startswith(f"{made}.")]
+    return max(begun, key=lambda name: len(names[name]), default=None)
 
 
 def _cost(item: GroupResult, objective: Objective) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,18 @@ from onnx import TensorProto, helper, numpy_helper
 
 from autotune import api
 from autotune.api import precision_search
+from autotune.api.network_search import NetworkSearch
 from autotune.cli.main import main
 from autotune.errors import AutotuneError, InputError
+from autotune.operators.op import Op, OpKind
+from autotune.quantisation import plan_costs
 from autotune.quantisation.loss import Loss, loss_of
 from autotune.quantisation.plan_costs import product_costs
 from autotune.quantisation.products import Network
+from autotune.quantisation.qdq import Formats
 from autotune.quantisation.quantize import quantize
 from autotune.quantisation.source import read_source
+from autotune.quantisation.space import PrecisionSpace
 from autotune.quantisation.work import multiplications
 from autotune.runtime.session.session import Session
 from autotune.store.store import Store
@@ -204,6 +210,87 @@ def test_costs_of_products_add_up_to_the_plan(tmp_path: Path) -> None:
     costs = product_costs(network, plain.found.groups, work, Objective.LATENCY)
     assert sum(costs.values()) == pytest.approx(plain.found.measured_cycles)
     assert set(costs) == {p.name for p in network.products}, "each is found again in the graph"
+
+
+@pytest.mark.parametrize("results", [("y", "y.1"), ("y.1", "y")])
+def test_costs_are_those_of_the_product_with_the_whole_name(results: tuple[str, str]) -> None:
+    names = dict(zip(("first", "second"), results, strict=True))
+    for name, made in names.items():
+        for called, result in ((name, "z"), ("node", made), (f"{made}.sums", f"{made}.sums")):
+            op = Op.make(called, OpKind.MATMUL, ("x", "w"), result, {"trans_a": 0, "trans_b": 0})
+            assert plan_costs._product_of(op, names) == name
+
+
+def test_a_choice_whose_files_are_all_beyond_the_limit_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Losses by switches and of the written file differ: choices may be within by the first alone."""
+    write, written = PrecisionSpace.write, list[Formats]()
+
+    def beyond(space: PrecisionSpace, formats: Formats, file: Path) -> float:
+        write(space, formats, file)
+        written.append(formats)
+        return 1.0
+
+    monkeypatch.setattr(PrecisionSpace, "write", beyond)
+    path, data = wide(tmp_path)
+    options = {"max_loss": 0.004, "data": data, "out": tmp_path / "net.plan"}
+    with Store.memory() as store:
+        front = front_of(api.search(path, "edge", store=store, **options, **SMALL))
+    assert [one.name for one in front.points] == ["float32", "all int8", "all bf16"]
+    assert front.kept.name == "float32"
+    assert len(written) > 2, "choices were written"
+    assert all(one not in written[:i] for i, one in enumerate(written)), "and none of them twice"
+
+
+@pytest.mark.parametrize("rows", [1, 128])
+def test_searches_share_the_time_that_is_allowed(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, data = wide(tmp_path, rows)
+    shares: list[float] = []
+    of_file, results = NetworkSearch._of_file, list[SearchResult]()
+
+    def noted(self: NetworkSearch, path: Path, share: float) -> SearchResult:
+        shares.append(share)
+        if not results:
+            results.append(of_file(self, path, share))
+        return results[0]  # the others are not searched
+
+    monkeypatch.setattr(NetworkSearch, "_of_file", noted)
+    few = {**SMALL, "trials": 1, "measure": 1}
+    with Store.memory() as store:
+        api.search(
+            path, "edge", max_loss=0.5, data=data, out=tmp_path / "a.plan", store=store, **few
+        )
+    most = precision_search.MOST_SEARCHES + (precision_search.WEIGHT_SEARCHES if rows == 1 else 0)
+    assert shares[0] == precision_search.PLAIN_SHARE
+    assert shares[0] + (most - 1) * shares[1] == pytest.approx(1.0)
+    assert len(shares) <= most
+
+
+def test_the_command_names_the_narrow_network_also_where_nothing_is_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, data = wide(tmp_path)
+    few = ("--trials", "4", "--measure", "4", "--storage", ":memory:")
+    limit = ("--max-loss", "40%", "--loss", "top1", "--data", str(data))
+    limit = (*limit, "--out", str(tmp_path / "net.plan"))
+    with pytest.raises(SystemExit) as end:
+        main(["search", str(path), "--target", "edge", *few, *limit, "--json"])
+    output = capsys.readouterr()
+    kept = next(one for one in json.loads(output.out)["precision"]["points"] if one["is_kept"])
+    assert end.value.code == 0 and kept["name"] != "float32"
+    assert f"network: {tmp_path / 'net.narrow.onnx'}" in output.err.replace("\n", "")
+
+
+def test_the_network_itself_is_not_written_over(tmp_path: Path) -> None:
+    path, data = saved("mlp", tmp_path)
+    path = path.rename(tmp_path / "net.narrow.onnx")
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="the narrow network would be written over it"):
+        api.search(path, "edge", max_loss=0.5, data=data, out=tmp_path / "net.plan", **SMALL)
+    assert path.read_bytes() == before
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [

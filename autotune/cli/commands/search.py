@@ -239,8 +239,8 @@ def _print_outcome(outcome: SearchOutcome, request: SearchRequest, json: bool) -
         if outcome.front is not None:
             print_front(outcome.front, outcome.spec)
     say(result.origin)
-    file = result.plan.network_file
-    if result.precision is not None and file is not None and result.precision.kept.loss:
+    file, front = result.plan.network_file, result.precision
+    if front is not None and file is not None and front.kept is not front.points[0]:
         say(f"network: {file.path}")
     say(f"plan: {request.plan_file}")
     say(f"report: {request.report_file}")

@@ -36,7 +36,7 @@ class ChannelPoints:
     def of(
         cls, op: Op, graph: Graph, b: Factor, first: Interval, formats: Formats
     ) -> ChannelPoints | None:
-        """Return the weight ``b`` of a product; None where float32 could not hold a term of its sums.
+        """Return the weight ``b`` of a product; None where its sums could leave int32, or a term of them float32.
 
         ``first`` bounds the other factor, its zero point subtracted.
         """
@@ -47,6 +47,10 @@ class ChannelPoints:
         if points is None:
             return None
         own = weight - b.points
+        axes = reduced_axes(op, 1, weight.ndim)
+        largest = ProductSums.of(own, axes, 0).partial(first).extreme
+        if largest > DType.INT32.limits[1]:
+            return None
         for dtype in (DType.INT8, DType.UINT8):
             low, high = dtype.limits
             fits = low <= own.min() and own.max() <= high
@@ -54,11 +58,10 @@ class ChannelPoints:
                 return cls(own, dtype, 0, None)
         zero = round(float(points.mean()))
         apart = (points - zero).astype(np.float32)
-        axes = reduced_axes(op, 1, weight.ndim)
         depth = math.prod(weight.shape[axis] for axis in axes)
         terms = (
             ProductSums.of(weight - np.float32(zero), axes, 0).partial(first).extreme,
-            ProductSums.of(own, axes, 0).partial(first).extreme,
+            largest,
             first.extreme * depth * float(np.abs(apart).max()),
         )
         dtype = graph.types[b.tensor].dtype

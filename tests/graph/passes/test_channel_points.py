@@ -76,6 +76,28 @@ def test_sums_that_float32_does_not_hold_stay_exact_by_other_means() -> None:
     assert_as_onnx(made, graph, fed)
 
 
+@pytest.mark.parametrize(("depth", "is_narrow"), [(66_000, True), (70_000, False)])
+def test_sums_that_could_leave_int32_stay_in_float32(
+    depth: int, is_narrow: bool, tmp_path: Path
+) -> None:
+    """Each term is at most 255 · 127: by 66,000 of them int32 holds the sum, by 70,000 it does not."""
+    fed: Arrays = {"a": np.full((1, depth), 255, np.uint8)}
+    held = {"b": np.full((depth, 2), 255, np.uint8), "bz": np.array([128, 129], np.uint8)}
+    held |= {"s": np.ones((), np.float32), "az": np.zeros((), np.uint8)}
+    held["ss"] = np.ones(2, np.float32)
+    before = (
+        helper.make_node("DequantizeLinear", ["a", "s", "az"], ["af"]),
+        helper.make_node("DequantizeLinear", ["b", "ss", "bz"], ["bf"], axis=1),
+    )
+    made = model(helper.make_node("MatMul", ["af", "bf"], ["y"]), fed, held, *before)
+    graph = narrow(made)
+    assert [zeros is not None for zeros in products(graph)] == [is_narrow]
+    onnx.save(made, tmp_path / "p.onnx")
+    with Session(tmp_path / "p.onnx", "edge") as session:  # inputs of any size are taken
+        found = session.run(dict(fed))["y"]
+    np.testing.assert_allclose(found, [[255.0 * depth * 127, 255.0 * depth * 126]], rtol=1e-6)
+
+
 @pytest.mark.parametrize("pads", [0, 1])
 @pytest.mark.parametrize("groups", [1, 2])
 def test_convolutions_scale_their_exact_sums(groups: int, pads: int) -> None:
