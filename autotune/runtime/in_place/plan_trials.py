@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from autotune.errors import ScheduleError
 from autotune.fusion.partition import Partition
 from autotune.runtime.in_place.whole_runs import Timed
 from autotune.runtime.variants.tournament import Tournament
@@ -107,13 +109,23 @@ class PlanTrials:
         return number
 
     def best_plans(self, groups: Groups, count: int) -> list[tuple[Choice, ...]]:
-        """Return the fastest complete plans of all strategies, each once, the best first."""
+        """Return the fastest complete plans of all strategies, each once, the best first.
+
+        Plans whose schedules another version wrote, and this one cannot read, are left out.
+        """
         from optuna.trial import TrialState
 
         done = self.study.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         order = sorted((t for t in done if SCHEDULES in t.user_attrs), key=_by_value)
-        texts = list(dict.fromkeys(t.user_attrs[SCHEDULES] for t in order))[:count]
-        return [self._read(groups, text) for text in texts]
+        texts = dict.fromkeys(t.user_attrs[SCHEDULES] for t in order)
+        return list(islice(self._readable(groups, texts), count))
+
+    def _readable(self, groups: Groups, texts: Iterable[str]) -> Iterator[tuple[Choice, ...]]:
+        for text in texts:
+            try:
+                yield self._read(groups, text)
+            except ScheduleError:
+                continue
 
     def add_screened(self, base: PlanRun, fields: Fields, failures: Failures) -> None:
         """Enter what a screening saw of single changes to a plan.
