@@ -40,9 +40,10 @@ class InputSamples:
         large = size * KEPT > LIMIT_BYTES
         self._skips = 1 + size // LIMIT_BYTES
         copy = {name: value.copy() for name, value in inputs.items()}
-        if large:
-            self._kept.clear()
-        self._kept.append(copy)
+        if large:  # whoever reads meanwhile has the one before, never none
+            self._kept = deque([copy], KEPT)
+        else:
+            self._kept.append(copy)
 
     def recorded(self) -> list[Inputs]:
         """Return the copies, oldest first. They must not be written to."""
