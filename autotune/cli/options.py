@@ -220,7 +220,12 @@ def _input_class(text: str) -> str | float | tuple[float, float]:
     return float(text)
 
 
-def given_options(context: typer.Context, names: Iterable[str]) -> dict[str, bool]:
-    """Return by name whether an option of the command has another value than its default."""
-    defaults = {option.name: option.default for option in context.command.params}
-    return {name: context.params[name] != defaults[name] for name in names}
+def given_options(context: typer.Context, names: Iterable[str]) -> dict[str, str]:
+    """Return the options of the command that have another value than their default, by name as they are typed."""
+    rows = {option.name: option for option in context.command.params}
+    return {
+        name: rows[name].opts[0]
+        for name in names
+        if context.params[name]
+        not in (rows[name].default, [], ())  # none of an option that repeats
+    }

@@ -158,6 +158,7 @@ def test_a_plan_of_several_devices_is_explained_by_its_placement(
         (("--devices", "edge,ort"), "ort times ONNX models and has no spec"),
         (("--devices", "edge,cpu", "--target", "edge"), "--target does not go with --devices"),
         (("--devices", "edge,cpu", "--report", "a.html"), "--report does not go with --devices"),
+        (("--devices", "edge,cpu", "--max-loss", "1%"), "--max-loss does not go with --devices"),
         (("--devices", "edge,cpu", "--objective", "energy"), "--objective energy does not go with"),
         (("--links", "links.toml"), "--links belongs to --devices"),
         (("--for", "throughput"), "--for belongs to --devices"),

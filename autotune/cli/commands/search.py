@@ -46,6 +46,7 @@ from autotune.cli.commands.search_recorded import (
     PriorOption,
     RecordedRequest,
     ReplayOption,
+    check_recorded_options,
     print_recorded_search,
 )
 from autotune.cli.commands.search_result import print_plans, print_precision, search_document
@@ -91,6 +92,8 @@ PLANNING = (
     *("accuracy", "range_", "strategy", "storage", "max_loss", "data", "loss"),
 )
 """Options that do not go with a target that times ONNX models: it has configurations, and no plans."""
+MEASURING = ("target", "measure", "dim", "time_limit", "workers", "store")
+"""More options that do not go with ``--replay``: all was measured when the space was recorded."""
 
 
 def search(
@@ -129,25 +132,24 @@ def search(
 ) -> None:
     """Find what to fuse and how to tile it, measure the best, and write plan and report.
 
-    With --max-loss and --data, choose the precision of each product too. With --devices, place the groups on several machines. With --replay, search a recorded tuning space instead. Of a
-    target FILE.py:FUNCTION, find the best configuration of its parameters.
+    With --max-loss and --data, choose the precision of each product too. With --devices, place the groups on several
+    machines. With --replay, search a recorded tuning space instead. Of a target FILE.py:FUNCTION, find the best
+    configuration of its parameters.
     """
-    alone = {
-        f"--objective {objective}" if name == "objective" else f"--{name}": is_given
-        for name, is_given in given_options(context, ONE_MACHINE).items()
-    }
+    alone = [
+        f"{typed} {objective}" if name == "objective" else typed
+        for name, typed in given_options(context, ONE_MACHINE).items()
+    ]
     check_device_options(devices, links, for_, alone)
     recorded = RecordedRequest.of(replay, evaluations, prior, models)
     if recorded is not None:
+        check_recorded_options([*given_options(context, (*PLANNING, *MEASURING)).values()])
         print_recorded_search(recorded, seed, json)
         return
     model = _network(models)
     if is_timed_by_function(target):
         assert target is not None
-        others = {
-            name: is_given and context.params[name] not in ([], ())  # of options that repeat
-            for name, is_given in given_options(context, PLANNING).items()
-        }
+        others = [*given_options(context, PLANNING).values()]
         tuning = ConfigurationRequest(model, target, dimensions(dim), store, time_limit, workers)
         print_configurations(tuning, measure, others, json)
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from autotune.cli.console import print_json, print_table, say
@@ -32,16 +32,15 @@ def is_timed_by_function(target: str | None) -> bool:
 
 
 def print_configurations(
-    request: ConfigurationRequest, measure: int | None, others: Mapping[str, bool], json: bool
+    request: ConfigurationRequest, measure: int | None, others: Sequence[str], json: bool
 ) -> None:
-    """Search and print what was tried; ``others`` are options by whether they were given. Raises ``InputError``."""
+    """Search and print what was tried; Raises ``InputError`` for ``others``, options that were given."""
     from autotune import api
     from autotune.tuner.configuration_search import MEASURED
 
-    wrong = [name.strip("_") for name, is_given in others.items() if is_given]
-    if wrong:
+    if others:
         raise InputError(
-            f"--{wrong[0]} belongs to machines that run programs; leave it out for {request.target}"
+            f"{others[0]} belongs to machines that run programs; leave it out for {request.target}"
         )
     with progress(f"search {request.model}", SEARCH_STAGES) as heard:
         result = api.search_configuration(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,20 +51,16 @@ class DevicesRequest:
 
 
 def check_device_options(
-    devices: str | None, links: Path | None, serving: Serving | None, others: Mapping[str, bool]
+    devices: str | None, links: Path | None, serving: Serving | None, others: Sequence[str]
 ) -> None:
-    """Raise ``InputError`` for options without ``--devices``, and for others that do not go with it.
-
-    ``others`` tells by option whether it was given.
-    """
+    """Raise ``InputError`` for options without ``--devices``, and for ``others`` that were given and do not go with it."""
     if devices is None:
         alone = "--links" if links is not None else "--for" if serving is not None else None
         if alone is not None:
             raise InputError(f"{alone} belongs to --devices; name several, such as edge,mobile,cpu")
         return
-    wrong = [name for name, is_given in others.items() if is_given]
-    if wrong:
-        raise InputError(f"{wrong[0]} does not go with --devices; leave one of them out")
+    if others:
+        raise InputError(f"{others[0]} does not go with --devices; leave one of them out")
 
 
 def run_device_search(request: DevicesRequest, heard: Report, json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -73,6 +74,12 @@ class RecordedRequest:
             raise InputError(f"--replay searches a recorded space, not the network {others[0]!r}")
         files = (*(prior or ()), *map(Path, others or ()))
         return cls(replay, evaluations, files)
+
+
+def check_recorded_options(others: Sequence[str]) -> None:
+    """Raise ``InputError`` if ``others`` were given, which a recorded space leaves no choice of."""
+    if others:
+        raise InputError(f"{others[0]} is for the search of a network; leave it out with --replay")
 
 
 def print_recorded_search(request: RecordedRequest, seed: int, json: bool) -> None:
