@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from autotune.api.open_store import opened
-from autotune.api.search_arguments import writable_plan_file
+from autotune.api.search_arguments import search_options, writable_plan_file
 from autotune.arguments import dims_of
 from autotune.errors import InputError
 from autotune.frontend.importing import has_control_flow
@@ -19,7 +19,7 @@ from autotune.store.store import Store
 from autotune.targets.device_set import DeviceSet, check_names
 from autotune.targets.link_spec import Links, read_links
 from autotune.targets.protocol import Target
-from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_TRIALS, SearchOptions
+from autotune.tuner.objective import Objective
 from autotune.tuner.placement.objective import Serving
 from autotune.tuner.progress import Progress, silent
 
@@ -50,12 +50,7 @@ def search_devices(
     link, and for a network with control flow.
     """
     plan_file, extents, limits = writable_plan_file(out), dims_of(dims), ranges_of(ranges)
-    options = SearchOptions(
-        DEFAULT_TRIALS if trials is None else trials,
-        DEFAULT_MEASURE if measure is None else measure,
-        seed=seed,
-        time_limit_seconds=time_limit_seconds,
-    )
+    options = search_options(trials, measure, Objective.LATENCY, seed, time_limit_seconds)
     machines = _machines(devices)
     spec = links if isinstance(links, Links) else read_links(None if links is None else Path(links))
     path = resolve_model(model)

@@ -14,9 +14,9 @@ from autotune.api.precision_search import LossLimit, PrecisionSearches, narrow_f
 from autotune.api.search_arguments import (
     allowed_seconds,
     build_limits,
-    check_strategy,
-    check_time_limit,
+    check_options,
     checked_workers,
+    search_options,
     writable_plan_file,
 )
 from autotune.arguments import dims_of
@@ -45,12 +45,7 @@ from autotune.tuner.front import FrontPoint, least_product
 from autotune.tuner.fusion import search as search_graph
 from autotune.tuner.interruption import SearchInterrupted
 from autotune.tuner.objective import Objective
-from autotune.tuner.options import (
-    DEFAULT_MEASURE,
-    DEFAULT_STRATEGY,
-    DEFAULT_TRIALS,
-    SearchOptions,
-)
+from autotune.tuner.options import DEFAULT_STRATEGY, SearchOptions
 from autotune.tuner.plan import NetworkFile
 from autotune.tuner.progress import GRAPHS, Progress, silent
 from autotune.tuner.result import SearchResult
@@ -89,32 +84,38 @@ def search(
 ) -> SearchResult:
     """Find fusion groups and schedules for a network, measure the best, and write the plan.
 
-    ``model`` is an ONNX file or a shipped network's name; ``target`` a name, a spec file or an open
-    target (None: this CPU). ``trials`` bounds the plans that are tried (None: 200), ``measure`` the measurements (None: 160);
-    ``strategy`` names what proposes plans. On this CPU ``seconds`` bounds the whole search (None: 15 to 60, by the
-    network's own time), ``trials`` the improved plans and ``measure`` the candidates of each graph (None: any number).
-    It measures candidates in whole runs of the network, and in the last step runs the plan
-    and the heuristic plan in turns; the heuristic plan stays unless the other is shown to be faster. Ctrl-C ends
-    the search: the best plan so far is written, the heuristic one at least, and ``SearchInterrupted`` (a
-    ``KeyboardInterrupt``) has the result. ``objective`` is ``latency``,
-    ``energy``, a sum such as ``latency+4e-07*energy`` (cycles and femtojoules), or ``energy-delay``, their product:
-    three to five searches, and the plan names the sum that it is best for. ``out`` is the plan file. ``accuracy``
-    selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere), and ``ranges`` bound the inputs; both
-    stay with the plan. A measurement fails after ``time_limit_seconds`` (None: a minute, and more for large
-    candidates).
+    ``model`` is an ONNX file or a shipped network's name. ``target`` is a name, a spec file or an open target (None: this
+    CPU). ``out`` is the plan file. ``strategy`` names what proposes plans. ``trials`` bounds the plans that are tried
+    (None: 200), ``measure`` the measurements (None: 160). A measurement fails after ``time_limit_seconds`` (None: a
+    minute, and more for large candidates).
+
+    ``objective`` is ``latency``, ``energy``, a sum such as ``latency+4e-07*energy`` (cycles and femtojoules), or
+    ``energy-delay``. The latter is their product: it takes three to five searches, and the plan names the sum that it is
+    best for. ``accuracy`` selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere). ``ranges`` bound the
+    inputs. Both stay with the plan.
+
+    On this CPU ``seconds`` bounds the whole search (None: 15 to 60, by the network's own time). ``trials`` bounds the
+    improved plans there, ``measure`` the candidates of each graph (None: any number). Candidates are measured in whole
+    runs of the network. In the last step the plan and the heuristic plan run in turns: the heuristic plan stays unless
+    the other one is shown to be faster. Plans are built by at most ``cores`` threads (None: all) within ``memory`` of this
+    process, in bytes or as a text such as ``4GiB``.
+
+    Ctrl-C ends the search. The best plan so far is written, the heuristic one at least. ``SearchInterrupted``, a
+    ``KeyboardInterrupt``, has the result.
 
     Plans that were tried are trials of an Optuna study in ``storage``: a URL, a file (``.log``: a journal, else
     SQLite), ``:memory:`` for none, or None for ``studies.db`` beside the store. A later search of the network goes on from
     the best of them, also one in another process. On this CPU single changes of a plan are trials of a second study, and
     plans and changes that are clearly slower are pruned. ``workers`` measure candidates of emulated machines: a number
-    of Dask workers of this machine, the URL of a Dask scheduler, or an open ``Cluster``. On this CPU plans are built by at
-    most ``cores`` threads (None: all) within ``memory`` of this process, in bytes or as a text such as ``4GiB``.
+    of Dask workers of this machine, the URL of a Dask scheduler, or an open ``Cluster``.
 
-    ``max_loss``, a number or a text such as ``0.5%``, lets the search choose int8, bf16 or float32 for each product, those of
-    them that the target multiplies. ``data`` are inputs as ``quantize`` takes them, a quarter of them held out: no network
-    beyond that ``loss`` (``relative``, ``cosine``, ``top1``; None: relative) on them is kept. Up to eight networks are searched (twelve where few rows meet
-    large weights: some have narrow weights alone), each with ``trials`` and ``measure``; ``seconds`` are for all of them. The float32 network is always one: its plan is kept
-    unless another one is faster. Else the network is written beside ``out`` as ``.narrow.onnx``, and the plan is for that file.
+    ``max_loss``, a number or a text such as ``0.5%``, lets the search choose a format for each product: int8, bf16 or
+    float32, as far as the target multiplies them. ``data`` are inputs as ``quantize`` takes them; a quarter of them is
+    held out. On these a kept network loses ``max_loss`` at most, by the measure ``loss`` (``relative``, ``cosine``,
+    ``top1``; None: relative). Up to eight networks are searched, each with ``trials`` and ``measure``. Where few rows meet
+    large weights up to twelve are, some with narrow weights alone. ``seconds`` are for all of them. The float32 network
+    is always one, and its plan is kept unless another one is faster. Else the network is written beside ``out`` as
+    ``.narrow.onnx``, and the plan is for that file.
 
     Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this
     budget. Shapes that depend on values are those of inputs drawn by ``seed``; other shapes are
@@ -127,43 +128,24 @@ def search(
     """
     start_seconds = time.monotonic()
     plan_file, extents, limits = writable_plan_file(out), dims_of(dims), ranges_of(ranges)
-    wanted = Objective.parse(objective) if isinstance(objective, str) else objective
-    options = SearchOptions(
-        DEFAULT_TRIALS if trials is None else trials,
-        DEFAULT_MEASURE if measure is None else measure,
-        wanted,
-        seed,
-        time_limit_seconds=time_limit_seconds,
-        strategy=strategy,
-    )
+    options = search_options(trials, measure, objective, seed, time_limit_seconds, strategy)
     path, machine = resolve_model(model), choose_target(target)
-    check_time_limit(time_limit_seconds, machine)
-    check_strategy(strategy, machine)
-    if wanted.is_product:
-        SearchOptions(objective=Objective.ENERGY).check(machine.spec)
+    check_options(options, machine)
+    allowance = Allowance(
+        start_seconds,
+        allowed_seconds(seconds, machine),
+        build=build_limits(cores, memory, machine),
+        limits=Limits.of(trials, measure),
+    )
+    chosen, measured_by = choose_accuracy(accuracy, machine.spec), checked_workers(workers, machine)
     request = NetworkSearch(
-        path,
-        machine,
-        options,
-        choose_accuracy(accuracy, machine.spec),
-        extents,
-        limits,
-        Allowance(
-            start_seconds,
-            allowed_seconds(seconds, machine),
-            build=build_limits(cores, memory, machine),
-            limits=Limits.of(trials, measure),
-        ),
-        checked_workers(workers, machine),
-        store,
-        storage,
-        plan_file,
-        progress,
+        *(path, machine, options, chosen, extents, limits, allowance),
+        *(measured_by, store, storage, plan_file, progress),
     )
     bound = LossLimit.of(max_loss, data, loss, plan_file, machine.spec)
     if bound is not None:
         return request.run_within(bound)
-    return request.run_by_sums() if wanted.is_product else request.run()
+    return request.run_by_sums() if options.objective.is_product else request.run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +179,7 @@ class NetworkSearch:
 
         try:
             result = least_product(run)
-        except (
-            KeyboardInterrupt
-        ) as stop:  # within a search, or while the next one opens the network
+        except KeyboardInterrupt as stop:  # in a search, or while the next one opens the network
             points = map(FrontPoint.of, results)
             best = min(points, key=lambda one: one.energy_delay, default=None)
             if best is not None:

@@ -11,7 +11,41 @@ from autotune.measure.cluster.cluster import Cluster, check_workers
 from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits, limits_of
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.targets.protocol import Target
+from autotune.tuner.objective import Objective
+from autotune.tuner.options import (
+    DEFAULT_MEASURE,
+    DEFAULT_STRATEGY,
+    DEFAULT_TRIALS,
+    SearchOptions,
+)
 from autotune.tuner.plan import KIND as PLAN
+
+
+def search_options(
+    trials: int | None,
+    measure: int | None,
+    objective: Objective | str,
+    seed: int,
+    time_limit_seconds: float | None,
+    strategy: str = DEFAULT_STRATEGY,
+) -> SearchOptions:
+    """Return the options of a search, defaults in place of None. Raises ``InputError`` for illegal ones."""
+    return SearchOptions(
+        DEFAULT_TRIALS if trials is None else trials,
+        DEFAULT_MEASURE if measure is None else measure,
+        Objective.parse(objective) if isinstance(objective, str) else objective,
+        seed,
+        time_limit_seconds=time_limit_seconds,
+        strategy=strategy,
+    )
+
+
+def check_options(options: SearchOptions, machine: Target) -> None:
+    """Raise ``InputError`` for a time limit, a strategy or an objective that a machine cannot follow."""
+    check_time_limit(options.time_limit_seconds, machine)
+    check_strategy(options.strategy, machine)
+    if options.objective.is_product:
+        SearchOptions(objective=Objective.ENERGY).check(machine.spec)
 
 
 def allowed_seconds(seconds: float | None, machine: Target) -> float | None:

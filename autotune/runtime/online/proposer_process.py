@@ -82,9 +82,7 @@ class ProposerProcess:
                 raise AutotuneError(f"the proposing process ended: {reason}") from error
             except AutotuneError:
                 raise
-            except (
-                BaseException
-            ):  # of whatever kind, it is raised on: half an answer may be left on the line
+            except BaseException:  # whatever it is, half an answer may be left on the line
                 self.close()
                 raise
 

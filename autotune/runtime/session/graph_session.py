@@ -80,9 +80,7 @@ class GraphSession:
             self._learners = Learners(
                 opened, initial, self._current, request, histories, self._is_part
             )
-        except (
-            BaseException
-        ):  # raised on: a store that was opened here is closed, and nothing else is open yet
+        except BaseException:  # a store that was opened here is all that is open yet
             self._close_store()
             raise
         if self._is_part:
