@@ -97,7 +97,7 @@ def quantize(
     check_place(file)
     if data is None and (scheme.has_grids or limit is not None):
         raise InputError(
-            "data is missing; only --weights-only and --format bf16 need none, without --max-loss"
+            "data is missing: give --data FOLDER|FILE; only --weights-only and --format bf16 need none, without --max-loss"
         )
     if len(scheme.formats) > 1 and (limit is None or target is None):
         raise InputError(

@@ -53,6 +53,14 @@ def test_a_mark_of_doubt_is_explained_where_it_stands(
     assert "~ within the noise" in err
 
 
+def test_the_next_command_is_told_with_the_file_that_was_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_plan(tmp_path).rename(tmp_path / "other.plan")
+    _, _, err = ran(capsys, path)
+    assert f"autotune explain {path} --group N" in err.replace("\n", "")
+
+
 def test_one_group_says_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = ran(capsys, write_plan(tmp_path), "--group", "0")
     assert code == 0

@@ -61,7 +61,7 @@ def explain_plan(path: Path, group: int | None, store: str | None, json: bool) -
     if json:
         _print_documents(plan, rows)
     elif group is None:
-        _print_overview(plan, rows)
+        _print_overview(plan, path, rows)
     else:
         _print_group(plan, rows[0])
     if not isinstance(reasons, str):
@@ -187,7 +187,7 @@ def _rejected_document(fusion: RejectedFusion) -> dict[str, Any]:
     }
 
 
-def _print_overview(plan: Plan, rows: Sequence[_Row]) -> None:
+def _print_overview(plan: Plan, path: Path, rows: Sequence[_Row]) -> None:
     title = f"{plan.network} on {plan.target}"
     columns = (
         "group",
@@ -215,7 +215,7 @@ def _print_overview(plan: Plan, rows: Sequence[_Row]) -> None:
         [(_places(fusion), fusion.constraint.value, fusion.reason) for fusion in nearest],
         texts=3,
     )
-    say(f"all about one group: autotune explain {plan.network}.plan --group N")
+    say(f"all about one group: autotune explain {path} --group N")
 
 
 def _print_placed(title: str, devices: PlannedDevices, rows: Sequence[_Row]) -> None:
