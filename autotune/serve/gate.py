@@ -30,10 +30,10 @@ class TooLarge(Exception):
 
 @dataclass(slots=True)
 class Traffic:
-    """Requests since the start, and those of them that were answered."""
+    """Requests since the start that were answered, and those that the end of the service cut off."""
 
-    requests: int = 0
     answered: int = 0
+    cut: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +59,17 @@ class Gate:
             return
         began = time.perf_counter()
         answer = _Answer(send)
-        self.traffic.requests += 1
         try:
             refusal = self._refusal(scope)
             if refusal is None:
                 await self._serve(scope, receive, answer)
             else:
                 await answer.refuse(*refusal)
+        except asyncio.CancelledError:
+            self.traffic.cut += not answer.status
+            raise
         finally:
-            if answer.status:
-                self.traffic.answered += 1
+            self.traffic.answered += bool(answer.status)
         self.metrics.count(scope, answer.status, time.perf_counter() - began)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:

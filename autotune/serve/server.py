@@ -31,7 +31,7 @@ def check_open(host: str, token: str | None) -> None:
 class Served:
     """What a service did until ``signal_name`` ended it.
 
-    Of its ``requests``, ``finished`` were under way then and were answered, ``cut`` were not within the grace.
+    It answered ``requests``, of which ``finished`` were under way then. ``cut`` others were not answered within the grace.
     """
 
     signal_name: str
@@ -85,5 +85,5 @@ def serve(application: Gate, host: str, port: int) -> Served:
         server.signal_name,
         traffic.answered,
         traffic.answered - server.before,
-        traffic.requests - traffic.answered,
+        traffic.cut,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import os
@@ -18,6 +19,9 @@ from typing import Any
 import pytest
 
 from autotune.cli.main import main
+from autotune.serve.gate import Gate
+from autotune.serve.limits import Limits, Rate
+from autotune.serve.metrics import Metrics
 from autotune.serve.server import Served
 from tests.serve.service import PAIR
 
@@ -87,6 +91,38 @@ def test_the_end_of_a_service_tells_what_was_cut_off() -> None:
     assert Served("SIGINT", 1, 0, 0).text("host:1") == "SIGINT: answered 1 request; host:1 is free again"  # fmt: skip
     told = Served("SIGTERM", 1200, 3, 2).text("host:1")
     assert "1,200 requests, 3 of them after the signal; 2 were cut off after 30 s" in told
+
+
+class Defect(Exception):
+    """What an application raises that is no refusal."""
+
+
+def test_only_what_the_end_of_a_service_leaves_unanswered_is_cut_off() -> None:
+    """Neither a client that goes away nor a defect is."""
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "client": ("here", 1)}
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if (await receive())["type"] == "http.disconnect":
+            raise Defect
+        await asyncio.sleep(60)
+
+    async def ask(gate: Gate, message: str) -> None:
+        async def receive() -> dict[str, Any]:
+            return {"type": message, "body": b"", "more_body": True}
+
+        async def send(message: Any) -> None:
+            """No client reads it."""
+
+        task = asyncio.create_task(gate(scope, receive, send))
+        await asyncio.sleep(0.05)
+        task.cancel()  # as uvicorn does once the grace is over
+        with pytest.raises(Defect if message == "http.disconnect" else asyncio.CancelledError):
+            await task
+
+    for message, cut in (("http.disconnect", 0), ("http.request", 1)):
+        gate = Gate(app, Limits(), Rate(100.0), Metrics(frozenset()), {}, lambda error: None)
+        asyncio.run(ask(gate, message))
+        assert (gate.traffic.answered, gate.traffic.cut) == (0, cut)
 
 
 def test_a_service_that_others_reach_needs_a_token(
