@@ -6,12 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from autotune.errors import ModelError
 from autotune.frontend.node import AnyArray
 from autotune.frontend.subgraphs import all_nodes, is_standard
+from autotune.quantisation.source import read_source
 
 KINDS = ("Conv", "Gemm", "MatMul")
 _CLAMPS = frozenset({"Relu", "Clip"})
@@ -53,6 +56,16 @@ class Network:
     """A prepared model and its products in order."""
 
     model: onnx.ModelProto
+
+    @classmethod
+    def read(cls, path: Path) -> Network:
+        """Read and prepare a file. Raises ``ModelError`` for a network without products in float32."""
+        network = cls(read_source(path))
+        if not network.products:
+            raise ModelError(
+                f"{path}: has nothing to quantise: no {', '.join(KINDS)} with weights in float32"
+            )
+        return network
 
     @cached_property
     def stored(self) -> Mapping[str, onnx.TensorProto]:

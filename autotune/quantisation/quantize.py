@@ -18,12 +18,11 @@ from autotune.errors import InputError, ModelError
 from autotune.frontend.source_model import SourceModel
 from autotune.quantisation.grid import Activations, Method, NarrowFormat
 from autotune.quantisation.loss import Loss
-from autotune.quantisation.products import KINDS, Network
+from autotune.quantisation.products import Network
 from autotune.quantisation.qdq import Scheme
 from autotune.quantisation.quantiser import Quantiser
 from autotune.quantisation.result import QuantizeResult
 from autotune.quantisation.samples import Samples, read_samples
-from autotune.quantisation.source import read_source
 from autotune.quantisation.target_costs import TargetCosts
 from autotune.runtime.session.defaults import resolve_model
 from autotune.store.store import Store
@@ -62,22 +61,23 @@ def quantize(
     """Quantise the convolutions and matrix products of a network; write it in standard ONNX.
 
     ``model`` is an ONNX file in float32 or a shipped network's name. ``data`` is a folder of NPY and NPZ
-    files, or one such file, with inputs as the network takes them. ``format`` is ``int8``, written in the QDQ
-    form, or ``bf16``, written as casts, which has no scales; or several of them, ``int8,bf16``, among which
-    ``max_loss`` and ``target`` choose for each product. ``weights_only`` leaves activations in float32.
-    ``data`` may be None where no scales and no losses depend on it. ``runs`` of them are used at most, and the fraction ``hold_out`` of these only
-    judges the result. ``method`` (``minmax``, ``percentile``, ``mse``) sets ranges from the other runs,
-    ``percentile`` how many per cent of the elements are within them. ``activations`` is ``int8`` or
-    ``uint8``; weights are int8, with a scale per output channel if ``per_channel``, and biases int32.
+    files, or one such file, with inputs as the network takes them. It may be None where no scales and no losses depend on
+    it. ``runs`` of them are used at most. The fraction ``hold_out`` of these only judges the result.
 
-    ``max_loss``, a number or a text such as ``0.5%``, bounds the loss of the held-out runs: products stay in float32,
-    those first that harm most for what they gain. ``loss`` is its measure: ``relative`` (norm of the
+    ``format`` is ``int8``, written in the QDQ form, or ``bf16``, written as casts, which has no scales. Of several,
+    ``int8,bf16``, the ``max_loss`` and the ``target`` choose one for each product. ``weights_only`` leaves activations in
+    float32. ``method`` (``minmax``, ``percentile``, ``mse``) sets ranges from the runs that are not held out;
+    ``percentile`` is how many per cent of the elements are within them. ``activations`` is ``int8`` or
+    ``uint8``. Weights are int8, with a scale per output channel if ``per_channel``, and biases int32.
+
+    ``max_loss``, a number or a text such as ``0.5%``, bounds the loss of the held-out runs. Products stay in float32 for
+    it, those first that harm most for what they gain. ``loss`` is its measure: ``relative`` (norm of the
     difference by that of the output), ``cosine`` (1 − cosine) or ``top1`` (fraction of rows whose largest element
-    is another one). Gains are multiplications, or with ``target``, the name of a machine or its spec file, the
-    seconds that its cost model (in ``store``, None: the user's, or the shipped one) predicts to be saved.
+    is another one). Gains are multiplications. With a ``target``, the name of a machine or its spec file, they are the
+    seconds saved by its cost model (in ``store``, None: the user's, or the shipped one).
 
-    Raises ``InputError`` for data that fits no run of the network and for a loss that no product is within,
-    ``ModelError`` for a network that cannot be read, is quantised already, or has nothing to quantise,
+    Raises ``InputError`` for data that fits no run of the network, and for a loss that no product is within. Raises
+    ``ModelError`` for a network that cannot be read, is quantised already, or has nothing to quantise. Raises
     ``AutotuneError`` for a target without a cost model.
     """
     scheme = Scheme(
@@ -95,23 +95,9 @@ def quantize(
     most, rng = integer_of(runs, "runs", 2), np.random.default_rng(integer_of(seed, "seed", 0))
     file, path, extents = path_of(out, "the quantised network"), resolve_model(model), dims_of(dims)
     check_place(file)
-    if data is None and (scheme.has_grids or limit is not None):
-        raise InputError(
-            "data is missing: give --data FOLDER|FILE; only --weights-only and --format bf16 need none, without --max-loss"
-        )
-    if len(scheme.formats) > 1 and (limit is None or target is None):
-        raise InputError(
-            f"formats {scheme.name} are chosen among by a limit of the loss and a machine's costs; "
-            "give --max-loss and --target too"
-        )
-    if target is not None and limit is None:
-        raise InputError("a target ranks the products of a limited loss; give --max-loss too")
+    _check_together(scheme, limit, has_data=data is not None, has_target=target is not None)
     costs = None if target is None else TargetCosts(target, store)
-    network = Network(read_source(path))
-    if not network.products:
-        raise ModelError(
-            f"{path}: has nothing to quantise: no {', '.join(KINDS)} with weights in float32"
-        )
+    network = Network.read(path)
     samples = Samples((), ())
     if data is not None:
         inputs = [x.bound(extents) for x in SourceModel(network.model).inputs]
@@ -124,6 +110,24 @@ def quantize(
     except (ModelError, InputError) as error:
         text = str(error)
         raise type(error)(text if str(path) in text else f"{path}: {text}") from None
+
+
+def _check_together(
+    scheme: Scheme, limit: float | None, *, has_data: bool, has_target: bool
+) -> None:
+    """Raise ``InputError`` for arguments that need another one."""
+    if not has_data and (scheme.has_grids or limit is not None):
+        raise InputError(
+            "data is missing: give --data FOLDER|FILE; only --weights-only and --format bf16 need none, "
+            "without --max-loss"
+        )
+    if len(scheme.formats) > 1 and (limit is None or not has_target):
+        raise InputError(
+            f"formats {scheme.name} are chosen among by a limit of the loss and a machine's costs; "
+            "give --max-loss and --target too"
+        )
+    if has_target and limit is None:
+        raise InputError("a target ranks the products of a limited loss; give --max-loss too")
 
 
 def _check_bf16(scheme: Scheme) -> None:

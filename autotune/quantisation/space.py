@@ -11,17 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from autotune.arguments import path_of
-from autotune.errors import InputError, ModelError
+from autotune.errors import InputError
 from autotune.frontend.source_model import SourceModel
 from autotune.quantisation.grid import Grid, NarrowFormat
 from autotune.quantisation.loss import Loss, Outputs, loss_of
 from autotune.quantisation.observation import opened_model, run_all, serialised
 from autotune.quantisation.precision import PrecisionSearch, rankings_of
-from autotune.quantisation.products import KINDS, Network
+from autotune.quantisation.products import Network
 from autotune.quantisation.qdq import Formats, Scheme, write_qdq
 from autotune.quantisation.quantiser import Quantiser
 from autotune.quantisation.samples import Run, read_samples
-from autotune.quantisation.source import read_source
 from autotune.quantisation.steps import (
     Gains,
     Sensitivity,
@@ -127,11 +126,7 @@ def opened_space(
 
     Raises ``ModelError`` for a network without products in float32, ``InputError`` for data that fits no run of it.
     """
-    network = Network(read_source(path))
-    if not network.products:
-        raise ModelError(
-            f"{path}: has nothing to quantise: no {', '.join(KINDS)} with weights in float32"
-        )
+    network = Network.read(path)
     inputs = [x.bound(dims) for x in SourceModel(network.model).inputs]
     rng = np.random.default_rng(seed)
     samples = read_samples(path_of(data, "data"), inputs, hold_out, runs, rng)
