@@ -16,7 +16,8 @@ from autotune.runtime.device_search import DeviceRequest, DeviceSearch, search_o
 from autotune.runtime.in_place.budget import Limits
 from autotune.runtime.session.defaults import choose_target, ranges_of, resolve_model
 from autotune.store.store import Store
-from autotune.targets.device_set import DeviceSet, check_names
+from autotune.targets.device_name import device_names, machine_of
+from autotune.targets.device_set import DeviceSet
 from autotune.targets.link_spec import Links, read_links
 from autotune.targets.protocol import Target
 from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_TRIALS, SearchOptions
@@ -46,7 +47,7 @@ def search_devices(
     between them (None: the shipped ones). ``serving`` is ``latency``, one request at a time, or ``throughput``, a
     stream. Each device is searched as ``search`` does it, with ``trials`` and ``measure`` (0: not at all, groups and
     schedules are heuristic). Then every group is measured on every device. ``accuracy`` None is ``exact``, as all
-    devices run the same algorithms. Raises ``AutotuneError`` as ``search`` does, for the same device twice, for a missing
+    devices run the same algorithms. Raises ``AutotuneError`` as ``search`` does, for this CPU twice, for a missing
     link, and for a network with control flow.
     """
     plan_file, extents, limits = writable_plan_file(out), dims_of(dims), ranges_of(ranges)
@@ -79,7 +80,10 @@ def search_devices(
 
 
 def _machines(devices: Iterable[Target | Path | str] | str) -> list[Target]:
-    """Open devices. Raises ``InputError`` for a wrong type and the same name twice, ``SpecError`` for an unknown one."""
+    """Open devices. Raises ``InputError`` for a wrong type and this CPU twice, ``SpecError`` for an unknown machine."""
     given = devices.split(",") if isinstance(devices, str) else list(devices)
-    check_names([str(one) for one in given if isinstance(one, (str, Path))] or ["open"])
-    return [choose_target(one.strip() if isinstance(one, str) else one) for one in given]
+    names = [str(one).strip() for one in given if isinstance(one, (str, Path))]
+    device_names(names or ["open"])
+    return [
+        choose_target(machine_of(one.strip()) if isinstance(one, str) else one) for one in given
+    ]

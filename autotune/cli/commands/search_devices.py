@@ -68,8 +68,9 @@ def check_device_options(
 
 
 def run_device_search(request: DevicesRequest, heard: Report, json: bool) -> None:
-    """Search, write the plan, print what the devices do."""
+    """Search, write plan and page, print what the devices do."""
     from autotune import api
+    from autotune.report.devices_page import write_devices
 
     search = request.search
     result = api.search_devices(
@@ -88,11 +89,13 @@ def run_device_search(request: DevicesRequest, heard: Report, json: bool) -> Non
         ranges=search.ranges,
         time_limit_seconds=search.time_limit_seconds,
     )
+    write_devices(result, search.command, search.report_file)
     if json:
         print_json(device_document(result))
     else:
         _print(result)
     say(f"plan: {search.plan_file}")
+    say(f"report: {search.report_file}")
 
 
 def device_document(result: DeviceSearch) -> dict[str, Any]:
