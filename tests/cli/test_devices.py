@@ -97,6 +97,32 @@ def test_the_page_of_several_devices_shows_lanes_links_and_what_groups_cost_else
     assert "search" in text and "--devices" in text
 
 
+def test_a_measured_link_is_kept_and_places_groups_of_this_cpu(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call("targets", "links", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["worst_error"] == max(
+        abs(one["link_seconds"] / one["seconds"] - 1) for one in told["samples"]
+    )
+    call("targets", "links")
+    assert "by the link" in capsys.readouterr().out
+    plan = tmp_path / "all.plan"
+    search(network, "--devices", "edge,mobile", "--links", "measured", "--out", plan, "--json")
+    links = json.loads(capsys.readouterr().out)["links"]
+    pairs = {tuple(one["between"]): one for one in links["link"]}
+    assert set(pairs) == {("cpu", "edge"), ("cpu", "mobile")}
+    kept = json.loads((tmp_path / "home" / "links.json").read_text())["machines"]
+    assert list(kept) == [told["profile_id"]]
+    call("explain", plan)
+    shown = capsys.readouterr().out
+    assert "measured on this machine" in shown
+    number = f"{pairs['cpu', 'edge']['bandwidth_bytes_per_second'] / 1e9:,.2f} GB/s"
+    assert number in shown
+    call("explain", plan, "--json")
+    assert json.loads(capsys.readouterr().out)["devices"]["links"] == links
+
+
 def test_equal_machines_share_a_stream(
     network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

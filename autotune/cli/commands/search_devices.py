@@ -29,7 +29,11 @@ DevicesOption = Annotated[
 ]
 LinksOption = Annotated[
     Path | None,
-    typer.Option("--links", help="TOML file of the links between --devices. Default: PCIe 3.0 ×4."),
+    typer.Option(
+        "--links",
+        help="TOML file of the links between --devices, or measured: what this machine takes to hand a tensor over. "
+        "Default: PCIe 3.0 ×4.",
+    ),
 ]
 ForOption = Annotated[
     Serving | None,
@@ -140,6 +144,7 @@ def _facts(planned: PlannedDevices, transferred_bytes: int) -> dict[str, str]:
         "transferred": f"{transferred_bytes:,} bytes a request",
         "no placement beyond": f"{1e3 * planned.bound_seconds:,.3f} ms, "
         f"{1 / planned.stream_bound_seconds:,.1f} requests/s",
+        "links": planned.links.description or "as given",
     }
     if best:
         gain = planned.single_seconds[best] / planned.makespan_seconds
