@@ -28,6 +28,8 @@ from benchmarks.table import Table
 WORKER = "benchmarks.build_worker"
 ROUNDS = 5
 AIM = 0.6
+CALM, TRIES = 0.05, 8
+"""Share of the cores that other processes may take during a build, and builds that are tried for a calm one."""
 BUDGET = "4GiB"
 PARTS = ("builds", "opens", "resume", "memory")
 """What can be measured alone."""
@@ -72,11 +74,19 @@ def networks(folder: Path) -> dict[str, Path]:
     return paths
 
 
+def run_calm(*arguments: str) -> Figures:
+    """Build until other processes leave the cores alone, ``TRIES`` times at most; return the calmest build."""
+    tried: list[Figures] = []
+    while len(tried) < TRIES and (not tried or tried[-1]["others_share"] > CALM):
+        tried.append(run_cold(*arguments))
+    return min(tried, key=lambda one: float(one["others_share"])) | {"tries": len(tried)}
+
+
 def time_builds(path: Path, rounds: int) -> Figures:
     """Measure builds of one network, each way once a round."""
     rows = []
     for _ in range(rounds):
-        one, two = run_cold("build", str(path), "1"), run_cold("build", str(path), "2")
+        one, two = run_calm("build", str(path), "1"), run_calm("build", str(path), "2")
         rows.append({"one": one, "two": two, "pair": run_two(path)})
     return {"rounds": rows}
 
@@ -118,6 +128,7 @@ def build_table(found: Mapping[str, Figures]) -> Table:
         ratios = [row["two"]["seconds"] / row["one"]["seconds"] for row in rounds]
         share = _interpreter_share(rounds)
         pair = [row["pair"] / row["one"]["seconds"] for row in rounds]
+        others = [row[way]["others_share"] for row in rounds for way in ("one", "two")]
         rows.append(
             (
                 name,
@@ -126,12 +137,13 @@ def build_table(found: Mapping[str, Figures]) -> Table:
                 f"{statistics.mean(ratios):.0%} ({min(ratios):.0%} to {max(ratios):.0%})",
                 f"{share:.0%}",
                 f"{max(share, 0.5):.0%}",
-                f"{statistics.mean(pair):.2f}×",
+                f"{min(pair):.2f}×",
+                f"{max(others):.0%}",
                 "yes" if statistics.mean(ratios) <= AIM else "no",
             )
         )
     title = f"Building a plan with empty caches, wall seconds: mean (least), {len(rounds)} rounds"
-    columns = ("network", "1 core", "2 cores", "ratio by round", "interpreter", "Amdahl's limit", "two at once", f"≤ {AIM:.0%}")  # fmt: skip
+    columns = ("network", "1 core", "2 cores", "ratio by round", "interpreter", "Amdahl's limit", "two at once", "others", f"≤ {AIM:.0%}")  # fmt: skip
     return Table(title, columns, tuple(rows))
 
 
@@ -204,7 +216,9 @@ def markdown(found: Mapping[str, Any]) -> str:
         "bind, generate code, pack, link. Imports and LLVM's start are over. One core runs the same tasks one after the "
         "other. *Interpreter* is the share of that in which Python is held; two cores cannot be faster than it, nor than "
         "half: *Amdahl's limit*. *Two at once* is what one core's build takes while a second process does the "
-        "same, in multiples of alone: 1.00× on a machine whose cores share nothing.\n\n"
+        "same, in multiples of alone, the least of the rounds: 1.00× on a machine whose cores share nothing. *Others* is the share of "
+        f"both cores that other processes took, in the worst build that counts; a build beyond {CALM:.0%} is tried again, up to "
+        f"{TRIES} times, and the calmest counts.\n\n"
     )
     return head + "\n\n".join(table.markdown() for table in _tables(found)) + "\n"
 

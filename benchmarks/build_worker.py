@@ -40,10 +40,22 @@ def build(path: str, cores: str, kernels: str = "0") -> dict[str, Any]:
         _kill_after(int(kernels))
     cache = ProgramCache(files=ProgramFiles())
     with pause_collector():
-        begin = time.perf_counter()
+        begin, others = time.perf_counter(), -others_seconds()
         found = build_plan(opened.graph, choices, request.target, cache, request.limits)
         seconds = time.perf_counter() - begin
-    return {"seconds": seconds, "loads": cache.figures.loads, **_told(found.trace)}
+        others += others_seconds()
+    share = max(0.0, others) / seconds / (os.cpu_count() or 1)
+    told = {"seconds": seconds, "others_share": share, "loads": cache.figures.loads}
+    return told | _told(found.trace)
+
+
+def others_seconds() -> float:
+    """Return the seconds that all cores have worked for other processes, on Linux; elsewhere what makes a share of 0."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return 0.0
+    user, nice, system, _, _, *others = map(int, stat.read_text().split("\n", 1)[0].split()[1:9])
+    return (user + nice + system + sum(others)) / os.sysconf("SC_CLK_TCK") - time.process_time()
 
 
 def _small() -> Any:

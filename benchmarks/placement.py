@@ -28,6 +28,7 @@ from autotune.tuner.placement.objective import Serving
 from autotune.tuner.placement.placing import STREAM, busiest_seconds, period_seconds, place
 from autotune.tuner.placement.simulation import Simulation
 from benchmarks.child import busy
+from benchmarks.placement_links import link_table, measured_links
 from benchmarks.table import Table
 
 NETWORKS = ("light_resnet50", "bert_layer", "unet")
@@ -65,7 +66,8 @@ either for these groups. *Best single* is the best device with the best of all p
 the longest first. *Round robin* and *random* ({random}
 draws: mean, worst) and *HEFT* place the same groups as *search*, which begins with HEFT and every single device. *Gained* is the part of
 the way from the best single device to the bound: (single − search) / (single − bound); it is empty where a single device is within 1 %.
-Streams have {stream} requests, and filling and draining counts; *endless* is the time between requests of a stream without end.
+*Measured* links are the median of 61 hand-overs of each size by threads of a session, a copy into the device's memory included; devices are
+emulated, so they stand in for an accelerator that shares this memory. Streams have {stream} requests, and filling and draining counts; *endless* is the time between requests of a stream without end.
 In the table of shared DRAM: *no sharing* is the time if they did not, *placed blindly* that placement with sharing.
 The bound of a stream comes from an integer programme with transfers.
 *Outputs* are held against the numpy reference as `autotune run --check` does: each number within 1e-3 of itself plus 1e-5 of
@@ -348,12 +350,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS))
     parser.add_argument("--json", type=Path, help="file for the rows of all tables")
     chosen = parser.parse_args(arguments)
+    here = "edge, mobile, this CPU"
+    measured = measured_links(SETS[here])
     made = [
         table
         for title, devices in SETS.items()
-        for links in ((read_links(), ON_CHIP) if "cpu" not in devices else (read_links(),))
+        for links in ((read_links(), ON_CHIP) if "cpu" not in devices else (read_links(), measured))
         for table in tables(title, devices, links, chosen.networks)
     ]
+    placed = {name: searched(name, SETS[here], measured) for name in chosen.networks}
+    made.append(link_table(here, placed, measured))
     made.append(shared_table(chosen.networks))
     made.append(pipeline_table(chosen.networks))
     if chosen.json is not None:

@@ -148,8 +148,12 @@ def run(case: Case, measure: int = DEFAULT_MEASURE) -> Run:
     return Run(case, seconds, heuristic.measured_cycles, unfused or 0, found)
 
 
-def curve(graph: Graph, result: GraphSearch, prices: Prices) -> tuple[float, ...]:
+def curve(
+    graph: Graph, result: GraphSearch, prices: Prices, *, knows_before: bool = False
+) -> tuple[float, ...]:
     """Return the cycles of the best plan by the first n measurements, for n of ``GRID``.
+
+    ``prices`` may know measurements of earlier searches: then ``knows_before``, and they count from the begin.
 
     The same proof as at a search's end chooses it, whatever strategy measured. Until the heuristic plan
     is measured, as every search begins, it is the best plan.
@@ -161,6 +165,9 @@ def curve(graph: Graph, result: GraphSearch, prices: Prices) -> tuple[float, ...
     )
     plans = list(dict.fromkeys((heuristic, *(trial.partition for trial in result.history))))
     best = [float(result.heuristic.measured_cycles or 0)]
+    if knows_before:
+        known = [plan for plan in plans if problem.cost(plan) is not None]
+        best = [min(best[0], _least(problem, known))] if known else best
     for before, after in pairwise(GRID):
         new = result.records[before:after]
         prices.learn(new)

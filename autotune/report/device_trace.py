@@ -69,14 +69,14 @@ class DeviceTrace:
         return tuple(sorted({(one.source, one.destination) for one in self.timeline.transfers}))
 
     def _name(self, device: int) -> str:
-        return [*(one.name for one in self.devices.devices), "cpu"][device]
+        return [*self.devices.names, "cpu"][device]
 
     def _tracks(self) -> Iterator[str]:
-        for base, device in zip(self._bases, self.devices.devices, strict=False):
+        for base, (name, device) in zip(self._bases, self.devices.by_name.items(), strict=False):
             if isinstance(device, EmulatorTarget):
-                yield from metadata(device.name, device.spec.cores, base, device.name)
+                yield from metadata(name, device.spec.cores, base, name)
             else:
-                yield from _process(base + 1, device.name, ("groups",))
+                yield from _process(base + 1, name, ("groups",))
         ways = [f"{self._name(a)} to {self._name(b)}" for a, b in self._ways]
         yield from _process(self._bases[-1] + 1, "links", ways)
 
@@ -90,7 +90,7 @@ class DeviceTrace:
         device, base = self.devices.devices[slot.device], self._bases[slot.device]
         if not isinstance(device, EmulatorTarget):
             span = _span(slot.begin_seconds, slot.end_seconds)
-            yield _slice(label, "group", base + 1, 0, span, {"device": device.name})
+            yield _slice(label, "group", base + 1, 0, span, {"device": self._name(slot.device)})
             return
         room = self.limit - self.recorded
         trace = device.trace(program, limit=max(1, room))[1].first(max(0, room))

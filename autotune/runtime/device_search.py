@@ -19,9 +19,17 @@ from autotune.runtime.in_place.search_setup import Allowance
 from autotune.runtime.in_place.timed_search import timed_search
 from autotune.runtime.session.opening import open_model, open_network
 from autotune.store.store import Store
+from autotune.targets.device_name import machine_of
 from autotune.targets.device_set import DeviceSet
 from autotune.targets.protocol import Target
-from autotune.tuner.device_units import DeviceCosts, Unit, chosen, cost_units, costed
+from autotune.tuner.device_units import (
+    DeviceCosts,
+    Unit,
+    chosen,
+    cost_units,
+    costed,
+    device_costs,
+)
 from autotune.tuner.fusion import search as run_search
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
@@ -125,13 +133,15 @@ def _placed_partitions(
     request: DeviceRequest, graph: Graph, layout: str, store: Store, progress: Progress
 ) -> list[PlacedPartition]:
     """Cost and place the partition of every device on all devices."""
-    costs = [DeviceCosts(device, graph) for device in request.devices.devices]
+    costs = device_costs(request.devices, graph)
     partitions: dict[Partition, str] = {}
     for one in costs:
+        if one.name != machine_of(one.name):
+            continue  # an equal machine before it gave its partition
         is_own = one.device.spec.layout == layout and request.options.measure > 0
         partition = _searched(one, request, store, progress) if is_own else _by_rule(one)
         if partition is not None:
-            partitions.setdefault(partition, one.device.name)
+            partitions.setdefault(partition, one.name)
     found = []
     limit = request.options.time_limit_seconds
     for number, (partition, origin) in enumerate(partitions.items()):
@@ -190,7 +200,7 @@ def _plan(request: DeviceRequest, devices: DeviceSet, ordered: Sequence[PlacedPa
         tuple(request.dims.items()),
         tuple(request.ranges.items()),
         PlannedDevices(
-            tuple(device.name for device in devices.devices),
+            devices.names,
             best.layout,
             devices.links,
             request.serving,

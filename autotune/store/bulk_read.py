@@ -15,6 +15,8 @@ from functools import partial
 from queue import Queue
 from typing import Any
 
+from autotune.store.export_columns import JOINED, SEPARATOR
+
 AT_ONCE = 1 << 16
 """Rows, or numbers of rows, that are read at once."""
 READERS = 2
@@ -27,18 +29,44 @@ _QUEUED = 2
 
 
 @dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a database spells a text of hexadecimal digits, the bytes of a text, some bytes, and bytes joined to others."""
+
+    text: str
+    encoded: str
+    byte: str
+    joined: str
+    hint: str = ""
+
+
+FILE = Dialect("CAST(x'{}' AS TEXT)", "{}", "x'{}'", "CAST({} AS BLOB)", "NOT INDEXED")
+SERVER = Dialect(
+    "convert_from(decode('{}', 'hex'), 'UTF8')", "convert_to({}, 'UTF8')", r"'\x{}'::bytea", "{}"
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
-    """Columns of the measurements on some machines."""
+    """Columns of the measurements on some machines. Those of ``JOINED`` come as one: a driver's cell costs as much
+    as all that is done with it."""
 
     columns: Sequence[str]
     profile_ids: Sequence[str]
 
-    def query(self, text: str, hint: str = "") -> str:
-        """Return the query; ``text`` makes a text of hexadecimal digits in the database's language, so that nothing
-        of a name is read as part of the query."""
-        names = ", ".join(text.format(one.encode().hex()) for one in self.profile_ids)
+    def query(self, dialect: Dialect) -> str:
+        """Return the query. Names of machines are hexadecimal digits, so that nothing of a name is read as part of it."""
+        names = ", ".join(dialect.text.format(one.encode().hex()) for one in self.profile_ids)
         where = f"profile_id IN ({names})" if names else "1 = 0"
-        return f"SELECT {', '.join(self.columns)} FROM records {hint} WHERE {where}"
+        inside = {name for texts, last in JOINED.values() for name in (*texts, last)}
+        plain = [name for name in self.columns if name not in inside]
+        joined = [f"{_joined(dialect, *parts)} AS {name}" for name, parts in JOINED.items()]
+        return f"SELECT {', '.join((*plain, *joined))} FROM records {dialect.hint} WHERE {where}"
+
+
+def _joined(dialect: Dialect, texts: Sequence[str], last: str) -> str:
+    separator = dialect.byte.format(SEPARATOR.hex())
+    encoded = (f"{dialect.encoded.format(name)} || {separator}" for name in texts)
+    return dialect.joined.format(" || ".join((*encoded, last)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +102,7 @@ def server_snapshot(url: str, schema: str, wanted: Wanted) -> Snapshot:
     with connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         cursor.execute(f'SET search_path TO "{schema}"')
-    query = wanted.query("convert_from(decode('{}', 'hex'), 'UTF8')")
+    query = wanted.query(SERVER)
     read = partial(_put_all, connection, {}, [f"{query} ORDER BY id"])
     return Snapshot(_texts(connection), _in_turns([read], pieces=1))
 
@@ -98,7 +126,7 @@ def _pieces(readers: Sequence[Any], wanted: Wanted) -> Iterator[Any]:
         cursor.execute("SELECT coalesce(min(id), 0), coalesce(max(id), -1) FROM records")
         first, last = cursor.fetchone()
     step = max(AT_ONCE, (last - first) // _MOST_PIECES + 1)
-    query = wanted.query("CAST(x'{}' AS TEXT)", "NOT INDEXED")
+    query = wanted.query(FILE)
     queries = [
         f"{query} AND id BETWEEN {start} AND {start + step - 1} ORDER BY id"
         for start in range(first, last + 1, step)

@@ -20,6 +20,17 @@ _REPEATED = (
 """Columns of few values, each stored once."""
 
 
+JOINED = {
+    "kind": (
+        ("profile_id", "target", "network", "source", "outcome", "reason", "toolchain"),
+        "counters_digest",
+    ),
+    "group_of": (("group_key",), "group_digest"),
+}
+"""Columns of few values that a bulk read asks for as one: texts, each with a separator behind it, then a hash."""
+SEPARATOR = b"\xff"
+"""No UTF-8 has this byte."""
+_DIGEST_BYTES = 16
 _ORDERED = ["profile_id", "target", "source", "cycles", "created_at"]
 """Columns by whose least and largest values readers skip row groups."""
 
@@ -46,6 +57,41 @@ def writer(pq: Any, path: Any, kept: pa.Schema) -> Any:
     return pq.ParquetWriter(path, kept, write_statistics=_ORDERED, **options)
 
 
+def parted(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return columns of which those of ``JOINED`` came as one: what each stands for, every value once.
+
+    Raises ``ValueError`` for damage: a text that is not UTF-8, a hash of another length, something that is missing.
+    """
+    found = dict(columns)
+    for name, (texts, last) in JOINED.items():
+        found |= _parted(found.pop(name), texts, last)
+    return found
+
+
+def _parted(column: Any, texts: Sequence[str], last: str) -> dict[str, Any]:
+    import pyarrow as pa
+
+    encoded = column.dictionary_encode()
+    if column.null_count:
+        raise ValueError("something of it is missing")
+    values = encoded.dictionary.to_pylist()
+    rows = [value[:-_DIGEST_BYTES].split(SEPARATOR) for value in values]
+    if any(len(row) != len(texts) + 1 or row[-1] for row in rows):
+        raise ValueError("a text that is not UTF-8, or a hash of another length")
+    parts = {text: pa.array([row[n] for row in rows], pa.binary()) for n, text in enumerate(texts)}
+    parts[last] = pa.array([value[-_DIGEST_BYTES:] for value in values], pa.binary())
+    return {name: _spread(part, encoded.indices) for name, part in parts.items()}
+
+
+def _spread(values: Any, places: Any) -> Any:
+    """Return a column of values by their places, each different one stored once."""
+    import pyarrow as pa
+
+    own = values.dictionary_encode()
+    indices = places if len(own.dictionary) == len(values) else own.indices.take(places)
+    return pa.DictionaryArray.from_arrays(indices, own.dictionary)
+
+
 def exported(columns: Mapping[str, Any], texts: tuple[Any, Any], kept: pa.Schema) -> pa.Table:
     """Return measurements as a file has them.
 
@@ -68,8 +114,17 @@ def _array(columns: Mapping[str, Any], texts: tuple[Any, Any], field: Any) -> An
     if field.name in TEXTS:
         return _shared(columns[TEXTS[field.name]], texts)
     if pa.types.is_dictionary(field.type):
-        return columns[field.name].cast(pa.string()).dictionary_encode()
+        return _encoded(columns[field.name])
     return columns[field.name].cast(field.type)
+
+
+def _encoded(column: Any) -> Any:
+    """Return texts, each stored once. Raises ``ValueError`` for bytes that are not UTF-8."""
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(column.type):
+        return column.cast(pa.string()).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.string()))
 
 
 def _counters(blobs: Any) -> Any:

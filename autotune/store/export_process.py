@@ -70,7 +70,7 @@ def serve(text: str) -> None:
     import pyarrow.parquet as pq
 
     from autotune.store.bulk_read import Wanted, file_snapshot, server_snapshot
-    from autotune.store.export_columns import exported, schema, writer
+    from autotune.store.export_columns import exported, parted, schema, writer
 
     request = json.loads(text)
     wanted = Wanted(request["columns"], request["profile_ids"])
@@ -81,7 +81,7 @@ def serve(text: str) -> None:
     kept, count = schema(request["names"], is_record=True), 0
     with writer(pq, request["out"], kept) as file:
         for batch in snapshot.batches:
-            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            columns = parted(dict(zip(batch.schema.names, batch.columns, strict=True)))
             file.write_table(exported(columns, snapshot.texts, kept))
             count += batch.num_rows
     print(count)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from autotune.errors import InputError, ProgramError
 from autotune.isa.formats import FLOAT32_ONLY, Formats
 from autotune.isa.program import Program
+from autotune.targets.device_name import device_names
 from autotune.targets.physical import PhysicalSpec
 from autotune.targets.protocol import Array, Execution, Parameters, Target
 from autotune.targets.spec import LAYOUTS, EnergySpec, HardwareSpec, Memory
@@ -40,7 +41,8 @@ class DeviceSet:
     """Targets that run one network together. Networks are opened in ``layout`` for all of them.
 
     A device that takes longer than ``time_limit_seconds`` over one group, by this machine's clock, has failed. Raises
-    ``InputError`` for no device and for the same one twice, ``SpecError`` for devices that no link joins.
+    ``InputError`` for no device, for this CPU or one open target twice, and for unlike machines of one name;
+    ``SpecError`` for devices that no link joins.
     """
 
     devices: tuple[Target, ...]
@@ -49,8 +51,9 @@ class DeviceSet:
     time_limit_seconds: float = TIME_LIMIT_SECONDS
 
     def __post_init__(self) -> None:
-        check_names([device.name for device in self.devices])
-        self.links.check_devices(device.name for device in self.devices)
+        device_names([device.name for device in self.devices])
+        self._check_equals()
+        self.links.check_devices(self.names)
 
     @classmethod
     def of(
@@ -63,20 +66,34 @@ class DeviceSet:
         own = devices[0].spec.layout if layout is None and devices else layout
         return cls(tuple(devices), chosen, LAYOUTS[0] if own is None else own)
 
+    def _check_equals(self) -> None:
+        """Raise ``InputError`` for an open target that stands twice, and for unlike machines of one name."""
+        if len({id(device) for device in self.devices}) < len(self.devices):
+            raise InputError("one open target is one device; open the machine once for each device")
+        profiles: dict[str, str] = {}
+        for device in self.devices:
+            if profiles.setdefault(device.name, device.spec.profile_id) != device.spec.profile_id:
+                raise InputError(f"two unlike machines are named {device.name}; rename one of them")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Name of each device; of equal machines the second one is ``edge#2``."""
+        return device_names([device.name for device in self.devices])
+
     @property
     def name(self) -> str:
         """Names of the devices, joined by commas."""
-        return ",".join(device.name for device in self.devices)
+        return ",".join(self.names)
 
     @cached_property
     def by_name(self) -> Mapping[str, Target]:
         """The devices by their names."""
-        return {device.name: device for device in self.devices}
+        return dict(zip(self.names, self.devices, strict=True))
 
     @cached_property
     def specs(self) -> Mapping[str, HardwareSpec]:
         """The machines by the names of their devices."""
-        return {device.name: device.spec for device in self.devices}
+        return {name: device.spec for name, device in self.by_name.items()}
 
     @cached_property
     def spec(self) -> HardwareSpec:
@@ -120,22 +137,3 @@ class DeviceSet:
         return ProgramError(
             f"{program.name}: {self.name} run networks together, not single programs; name one device"
         )
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Raise ``InputError`` for no device, an empty name and the same device twice.
-
-    ``cpu`` with any number of threads is one device: this machine.
-    """
-    if not names or not all(names):
-        raise InputError("devices are names with commas between them, such as edge,mobile,cpu")
-    seen: dict[str, str] = {}
-    for name in names:
-        key = "cpu" if name.partition(":")[0] == "cpu" else name
-        if key in seen:
-            raise InputError(
-                f"{seen[key]} and {name} are the same device; name each device once"
-                if seen[key] != name
-                else f"device {name} is named twice; name each device once"
-            )
-        seen[key] = name

@@ -10,6 +10,7 @@ from typing import Any
 
 from autotune.disk.regular_file import regular_text
 from autotune.errors import SpecError
+from autotune.targets.device_name import machine_of
 
 SHIPPED = Path(__file__).parent / "links" / "pcie3x4.toml"
 """Links of devices whose user names none."""
@@ -68,13 +69,16 @@ class Links:
     description: str
     default: LinkSpec | None
     pairs: Mapping[tuple[str, str], LinkSpec]
-    """Links by the sorted names of their ends; the same in both directions."""
+    """Links by the sorted names of their ends; the same in both directions. A machine's name stands for every
+    device of that machine that is not named itself: ``edge`` for ``edge`` and ``edge#2``."""
     memories: tuple[SharedMemory, ...] = ()
     """Channels that devices share; a device that is in none has memory of its own."""
 
     def between(self, first: str, second: str) -> LinkSpec:
         """Return the link of two devices. Raises ``SpecError`` where there is none."""
-        found = self.pairs.get(_ends(place_of(first), place_of(second)), self.default)
+        ends = place_of(first), place_of(second)
+        machines = machine_of(ends[0]), machine_of(ends[1])
+        found = self.pairs.get(_ends(*ends), self.pairs.get(_ends(*machines), self.default))
         if found is None:
             raise SpecError(
                 f"no link joins {first} and {second}; add [[link]] between = "
@@ -84,10 +88,16 @@ class Links:
 
     def check_devices(self, names: Iterable[str]) -> None:
         """Raise ``SpecError`` for two devices without a link."""
+        self.joining(names)
+
+    def joining(self, names: Iterable[str]) -> tuple[tuple[str, str, LinkSpec], ...]:
+        """Return the link of each two devices, this CPU's memory included. Raises ``SpecError`` where there is none."""
         ordered = list(dict.fromkeys(map(place_of, (*names, HOST_MEMORY))))
-        for place, first in enumerate(ordered):
-            for second in ordered[place + 1 :]:
-                self.between(first, second)
+        return tuple(
+            (first, second, self.between(first, second))
+            for place, first in enumerate(ordered)
+            for second in ordered[place + 1 :]
+        )
 
     def document(self) -> dict[str, Any]:
         """Return the links as a plan file and TOML have them; ``parse_links`` reads them back."""

@@ -14,6 +14,7 @@ from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
 from autotune.store.store import Store
+from autotune.targets.device_name import machine_of
 from autotune.targets.device_set import DeviceSet
 from autotune.targets.link_spec import HOST_MEMORY, place_of
 from autotune.targets.opening import is_host
@@ -50,13 +51,19 @@ class Unit:
 class DeviceCosts:
     """Schedules and measured seconds of one device's groups; each candidate is measured once.
 
-    ``known`` are schedules by the key of their group, such as a search found; the rule gives the others.
+    ``name`` is that of the device. ``known`` are schedules by the key of their group, such as a search found; the rule
+    gives the others.
     """
 
+    name: str
     device: Target
     graph: Graph
     known: Schedules = field(default_factory=dict)
     _measured: dict[Key, Execution | None] = field(default_factory=dict)
+
+    def twin(self, name: str, device: Target) -> DeviceCosts:
+        """Return the costs of an equal machine: what one of the two learns, the other knows."""
+        return DeviceCosts(name, device, self.graph, self.known, self._measured)
 
     def partition(self) -> Partition:
         """Return the device's own partition by rule. Raises ``ScheduleError`` if it cannot run some operator."""
@@ -69,7 +76,7 @@ class DeviceCosts:
             found = group_choices(self.graph, self.device.spec, names, self.known)
         except ScheduleError:
             return None
-        return tuple(replace(choice, device=self.device.name) for choice in found)
+        return tuple(replace(choice, device=self.name) for choice in found)
 
     def measure(
         self, choices: Iterable[Choice], store: Store | None, time_limit_seconds: float | None
@@ -110,6 +117,18 @@ class DeviceCosts:
         return self._measured[choice.group.key, choice.schedule]
 
 
+def device_costs(devices: DeviceSet, graph: Graph) -> list[DeviceCosts]:
+    """Return the costs of every device over a graph; those of equal machines are one."""
+    found: list[DeviceCosts] = []
+    first: dict[str, DeviceCosts] = {}
+    for name, device in devices.by_name.items():
+        equal = first.get(machine_of(name))
+        one = DeviceCosts(name, device, graph) if equal is None else equal.twin(name, device)
+        first.setdefault(machine_of(name), one)
+        found.append(one)
+    return found
+
+
 def cost_units(
     partition: Partition,
     costs: Sequence[DeviceCosts],
@@ -133,7 +152,7 @@ def cost_units(
         )
         seconds = tuple(None if one is None else sum(one) for one in parts)
         if all(one is None for one in seconds):
-            devices = ", ".join(one.device.name for one in costs)
+            devices = ", ".join(one.name for one in costs)
             raise ScheduleError(
                 f"{partition.graph.name}: operators {', '.join(names)} run on none of {devices}; add a device"
             )
@@ -152,7 +171,7 @@ def costed(graph: Graph, devices: DeviceSet, units: Sequence[Unit]) -> CostedGra
 
     Constants lie where they are read before a run begins.
     """
-    names = [device.name for device in devices.devices]
+    names = list(devices.names)
     rows = [(unit.operators, unit.seconds, unit.dram_bytes) for unit in units]
     return costed_tasks(graph, devices, rows, host_of(names))
 
@@ -164,7 +183,7 @@ def costed_tasks(
     host: int,
 ) -> CostedGraph:
     """Return groups of operators with their costs by device as tasks, in their order."""
-    names = [device.name for device in devices.devices]
+    names = list(devices.names)
     ends = names if host < len(names) else [*names, HOST_MEMORY]
     padding: tuple[float | None, ...] = (None,) * (len(ends) - len(names))
     here = tuple(0.0 if n == host else None for n in range(len(ends)))

@@ -78,6 +78,73 @@ def test_a_plan_for_several_devices_runs_and_is_right(
     assert "emulated" in shown
 
 
+def test_the_page_of_several_devices_shows_lanes_links_and_what_groups_cost_elsewhere(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, page = tmp_path / "all.plan", tmp_path / "all.html"
+    search(network, "--devices", "edge,mobile", "--out", plan, "--report", page, "--json")
+    found = json.loads(capsys.readouterr().out)
+    text = page.read_text()
+    assert f"One request takes {1e3 * found['makespan_seconds']:,.3f} ms" in text
+    assert "edge alone" in text and "no placement below" in text
+    link = found["links"]["default"]
+    assert f"{link['bandwidth_bytes_per_second'] / 1e9:,.2f}" in text and "edge and cpu" in text
+    for one in found["groups"]:
+        assert " + ".join(one["operators"]) in text
+    svg = text[text.index("<svg") : text.index("</svg>")]
+    assert svg.count('class="bar"') >= 1  # groups stand in the lanes of their devices
+    assert 'class="carried"' in svg  # inputs and outputs on links
+    assert "search" in text and "--devices" in text
+
+
+def test_a_measured_link_is_kept_and_places_groups_of_this_cpu(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call("targets", "links", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["worst_error"] == max(
+        abs(one["link_seconds"] / one["seconds"] - 1) for one in told["samples"]
+    )
+    call("targets", "links")
+    assert "by the link" in capsys.readouterr().out
+    plan = tmp_path / "all.plan"
+    search(network, "--devices", "edge,mobile", "--links", "measured", "--out", plan, "--json")
+    links = json.loads(capsys.readouterr().out)["links"]
+    pairs = {tuple(one["between"]): one for one in links["link"]}
+    assert set(pairs) == {("cpu", "edge"), ("cpu", "mobile")}
+    kept = json.loads((tmp_path / "home" / "links.json").read_text())["machines"]
+    assert list(kept) == [told["profile_id"]]
+    call("explain", plan)
+    shown = capsys.readouterr().out
+    assert "measured on this machine" in shown
+    number = f"{pairs['cpu', 'edge']['bandwidth_bytes_per_second'] / 1e9:,.2f} GB/s"
+    assert number in shown
+    call("explain", plan, "--json")
+    assert json.loads(capsys.readouterr().out)["devices"]["links"] == links
+
+
+def test_equal_machines_share_a_stream(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two equal machines: each is measured once for both, and a stream is never slower than on one of them."""
+    plan, links = tmp_path / "twins.plan", tmp_path / "links.toml"
+    links.write_text("[default]\nbandwidth_bytes_per_second = 1e13\nlatency_seconds = 0\n")
+    arguments = ("--devices", "edge,edge", "--links", links, "--for", "throughput")
+    search(network, *arguments, "--out", plan, "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert found["names"] == ["edge", "edge#2"]
+    assert found["single_seconds"]["edge"] == found["single_seconds"]["edge#2"]
+    assert found["period_seconds"] < 0.9 * found["single_period_seconds"]["edge"]
+    assert {one["device"] for one in found["groups"]} == {"edge", "edge#2"}
+    call("run", plan, "--check", "--trace", tmp_path / "twins.json", "--json")
+    run = json.loads(capsys.readouterr().out)
+    assert run["check"]["y"]["ok"]
+    assert all(one["groups"] for one in run["devices"].values())
+    events = json.loads((tmp_path / "twins.json").read_text())["traceEvents"]
+    names = {e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert {"edge", "edge#2"} <= names
+
+
 def test_one_trace_has_all_devices_and_links(network: Path, tmp_path: Path) -> None:
     links = tmp_path / "links.toml"
     links.write_text("[default]\nbandwidth_bytes_per_second = 1e13\nlatency_seconds = 0\n")
@@ -152,13 +219,12 @@ def test_a_plan_of_several_devices_is_explained_by_its_placement(
     ("arguments", "message"),
     [
         (("--devices", "edge,nowhere"), "no target is named 'nowhere'"),
-        (("--devices", "edge,edge"), "device edge is named twice"),
-        (("--devices", "cpu,cpu:1"), "cpu and cpu:1 are the same device"),
+        (("--devices", "cpu,cpu:1"), "cpu and cpu:1: this machine is one device"),
         (("--devices", "edge,"), "names with commas between them"),
         (("--devices", "edge,ort"), "ort times ONNX models and has no spec"),
         (("--devices", "edge,cpu", "--target", "edge"), "--target does not go with --devices"),
-        (("--devices", "edge,cpu", "--report", "a.html"), "--report does not go with --devices"),
         (("--devices", "edge,cpu", "--max-loss", "1%"), "--max-loss does not go with --devices"),
+        (("--devices", "edge,cpu", "--front", "2"), "--front does not go with --devices"),
         (("--devices", "edge,cpu", "--objective", "energy"), "--objective energy does not go with"),
         (("--links", "links.toml"), "--links belongs to --devices"),
         (("--for", "throughput"), "--for belongs to --devices"),

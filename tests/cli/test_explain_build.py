@@ -51,9 +51,26 @@ def test_the_text_names_stages_and_fusions(
         assert word in out
 
 
+def test_measured_fusions_tell_what_they_save(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = write_plan(tmp_path)
+    code, out, err = ran(capsys, "explain", plan, "--build", "--measure", "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["stages"]["measure"]["tasks"] > 0
+    for one in told["fusions"]:
+        assert one["trial"]["fused_cycles"] <= one["trial"]["apart_cycles"]
+    assert len(told["fusions"]) + len(told["split"]) == sum(len(group) > 1 for group in GROUPS)
+    assert all("its operators apart" in one["reason"] for one in told["split"])
+    out = ran(capsys, "explain", plan, "--build", "--measure")[1]
+    assert "measure" in out and "saves" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
+        (("--measure",), "--measure is for --build"),
         (("--build", "--memory", "1MB"), "allow at least"),
         (("--build", "--memory", "lots"), "memory='lots' is no size"),
         (("--build", "--group", "0"), "leave --group out"),

@@ -76,6 +76,27 @@ def test_machines_are_chosen_by_name_alone(
         assert assert_equal(store, tmp_path, ["unknown"]) == 0
 
 
+@pytest.mark.parametrize("place", ["file", "server"])
+def test_texts_that_come_as_one_are_parted_as_they_were(
+    place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Empty texts, texts that differ by where one ends, control characters, and kinds that share values."""
+    url = str(tmp_path / "a.db") if place == "file" else request.getfixturevalue("server_url")
+    texts = ["", "a", "ab", "b", "\x1f", "\x1fa", "ÿ", "a\x1f", "\U0001f600", "x'ff'"]
+    rows = [
+        record(i, target=texts[i % 10], network=texts[i // 10 % 10], toolchain=texts[i // 3 % 10])
+        for i in range(400)
+    ]
+    with Store.open(url) as store:
+        store.add(rows)
+        assert assert_equal(store, tmp_path, ["p"]) == 400
+        found = pq.read_table(tmp_path / "apart" / RECORDS)
+    for name in ("target", "network", "toolchain"):
+        assert found[name].to_pylist() == [getattr(one, name) for one in rows]
+        for chunk in found[name].cast(pa.string()).dictionary_encode().chunks:
+            assert len(chunk.dictionary) <= len(texts)
+
+
 def test_pieces_of_a_file_keep_their_order(tmp_path: Path) -> None:
     """Numbers of rows far apart make many pieces, some of them empty, for several readers."""
     with Store.open(tmp_path / "a.db") as store:
@@ -111,6 +132,7 @@ def test_an_export_beside_a_writer_has_one_state(tmp_path: Path) -> None:
     [
         "DELETE FROM texts WHERE digest = (SELECT group_digest FROM records)",
         "UPDATE records SET counters = x'00'",
+        "UPDATE records SET counters_digest = x'00'",
     ],
 )
 def test_damage_is_told_as_without_that_process(damage: str, tmp_path: Path) -> None:
@@ -120,6 +142,15 @@ def test_damage_is_told_as_without_that_process(damage: str, tmp_path: Path) -> 
         with pytest.raises(
             StoreError, match=r"a\.db: a measurement is damaged .* 'autotune store verify'"
         ):
+            write_folder(store, tmp_path / "out", ["p"], 0)
+
+
+def test_a_text_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
+    """Its bytes may be those between joined texts."""
+    with Store.open(tmp_path / "a.db") as store:
+        store.add([record(1)])
+        edit(str(tmp_path / "a.db"), "UPDATE records SET network = CAST(x'61ff62' AS TEXT)")
+        with pytest.raises(StoreError, match=r"a\.db: not a sound SQLite database .*'network'"):
             write_folder(store, tmp_path / "out", ["p"], 0)
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from autotune.errors import InputError, SpecError
 from autotune.isa.formats import Formats
-from autotune.targets.device_set import DeviceSet, check_names
+from autotune.targets.device_name import device_names
+from autotune.targets.device_set import DeviceSet
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.link_spec import SHIPPED, LinkSpec, parse_links, read_links
 from autotune.targets.opening import load_spec
@@ -101,15 +102,44 @@ def test_files_that_are_no_links_are_refused_by_their_name(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["edge", "edge"], "device edge is named twice"),
-        (["cpu", "cpu:1"], "cpu and cpu:1 are the same device"),
+        (["cpu", "cpu"], "cpu: this machine is one device"),
+        (["cpu", "cpu:1"], "cpu and cpu:1: this machine is one device"),
+        (["cpu", "edge", "cpu#2"], "cpu: this machine is one device"),
         (["edge", ""], "names with commas between them"),
         ([], "names with commas between them"),
     ],
 )
-def test_devices_have_names_of_their_own(names: list[str], message: str) -> None:
+def test_this_cpu_is_one_device(names: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        check_names(names)
+        device_names(names)
+
+
+def test_equal_machines_are_numbered_and_their_links_are_those_of_the_machine() -> None:
+    assert device_names(["edge", "mobile", "edge", "edge"]) == (
+        "edge",
+        "mobile",
+        "edge#2",
+        "edge#3",
+    )
+    assert device_names(["edge#2", "edge"]) == device_names(["edge", "edge"])
+    assert device_names(["./a#b.toml"] * 2) == ("./a#b.toml", "./a#b.toml#2")
+    named = {"between": ["edge", "edge#2"], **BANDWIDTH, "latency_seconds": 0}
+    links = parse_links({"link": [ROW, named]})
+    assert links.between("edge#2", "cpu:2") == LinkSpec(1e9, 2e-6)
+    assert links.between("edge#2", "edge") == LinkSpec(1e9, 0)
+    with pytest.raises(SpecError, match="no link joins edge and edge#3"):
+        links.check_devices(["edge", "edge#2", "edge#3"])
+
+
+def test_a_set_of_equal_machines_opens_each_and_refuses_one_target_twice() -> None:
+    one, two = (EmulatorTarget(load_spec("edge"), "edge") for _ in range(2))
+    both = DeviceSet.of([one, two])
+    assert both.names == ("edge", "edge#2")
+    assert both.by_name["edge#2"] is two
+    with pytest.raises(InputError, match="one open target is one device"):
+        DeviceSet.of([one, one])
+    with pytest.raises(InputError, match="two unlike machines are named edge"):
+        DeviceSet.of([one, EmulatorTarget(load_spec("mobile"), "edge")])
 
 
 def test_a_device_set_counts_nanoseconds_and_has_the_identity_of_all() -> None:

@@ -43,6 +43,14 @@ BuildOption = Annotated[
         "--build", help="Build it, and show tasks, times and the criteria of every fusion."
     ),
 ]
+TriesOption = Annotated[
+    bool,
+    typer.Option(
+        "--measure",
+        help="With --build on an emulated machine: measure every fusion beside its operators apart, and split those "
+        "that do not pay.",
+    ),
+]
 GraphOption = Annotated[
     bool,
     typer.Option("--graph", help="Run it once; show predicted and measured costs edge by edge."),
@@ -60,6 +68,7 @@ def explain(
     graph: GraphOption = False,
     store: StoreOption = None,
     build: BuildOption = False,
+    measure: TriesOption = False,
     cores: CoresOption = None,
     memory: MemoryOption = None,
     json: JsonOption = False,
@@ -86,9 +95,11 @@ def explain(
                 memory=memory,
             ),
             json,
+            measure,
         )
         return
-    _refuse(path, "{option} is for --build", {"--cores": cores, "--memory": memory})
+    others = {"--cores": cores, "--memory": memory, "--measure": measure or None}
+    _refuse(path, "{option} is for --build", others)
     if graph:
         if group is not None:
             raise InputError(f"{path}: --graph shows all groups; leave --group out")

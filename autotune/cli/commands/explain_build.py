@@ -9,18 +9,23 @@ from autotune.report.view import group_label
 
 if TYPE_CHECKING:
     from autotune.runtime.builder.criteria import FusionCriteria
+    from autotune.runtime.builder.trials import Trial
     from autotune.runtime.session.build_report import BuildReport
     from autotune.runtime.session.request import OpenRequest
 
+_MEASURED = ("saves cycles, measured",)
 _LISTED = 24
 """Fusions that are listed: those that pay most."""
 
 
-def explain_build(request: OpenRequest, json: bool) -> None:
-    """Build a network or plan within its limits, and print how. Raises ``AutotuneError`` as a session does."""
+def explain_build(request: OpenRequest, json: bool, tries: bool = False) -> None:
+    """Build a network or plan within its limits, and print how; with ``tries`` fusions are measured.
+
+    Raises ``AutotuneError`` as a session does.
+    """
     from autotune.runtime.session.build_report import report_build
 
-    reports = report_build(request)
+    reports = report_build(request, tries)
     if json:
         documents = [report.document() for report in reports]
         print_json(documents[0] if len(documents) == 1 else {"builds": documents})
@@ -51,7 +56,7 @@ def _print_report(report: BuildReport) -> None:
         shown = report.fusions[:_LISTED]
         print_table(
             f"fusions: {len(shown)} of {len(report.fusions)}, the best-paying first",
-            ("operators", "pays µs", "overlap µs", "bytes saved", "scratchpad", "instructions", "beside", "built"),
+            ("operators", "pays µs", "overlap µs", "bytes saved", "scratchpad", "instructions", "beside", "built", *_MEASURED[: any(one.trial for one in shown)]),
             [_fusion_row(fusion) for fusion in shown],
         )  # fmt: skip
     if report.split:
@@ -92,4 +97,10 @@ def _fusion_row(fusion: FusionCriteria) -> tuple[str, ...]:
         f"{fusion.instructions:,}",
         str(fusion.beside),
         "shared" if fusion.order is None else f"#{fusion.order}",
+        *(() if fusion.trial is None else (_saved(fusion.trial),)),
     )
+
+
+def _saved(trial: Trial) -> str:
+    saved = trial.apart_cycles - trial.fused_cycles
+    return f"{saved:,} of {trial.apart_cycles:,}"

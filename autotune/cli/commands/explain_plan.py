@@ -122,7 +122,8 @@ def _print_documents(plan: Plan, rows: Sequence[_Row]) -> None:
         first += len(graph.groups)
         if inside:
             head = {"network": graph.graph, "target": plan.target, "profile_id": plan.profile_id}
-            documents.append({**head, "groups": [_document(row) for row in inside]})
+            placed = {} if plan.devices is None else {"devices": plan.devices.document()}
+            documents.append({**head, **placed, "groups": [_document(row) for row in inside]})
     print_json(documents[0] if len(documents) == 1 else {"plans": documents})
 
 
@@ -238,6 +239,11 @@ def _print_placed(title: str, devices: PlannedDevices, rows: Sequence[_Row]) -> 
             **alone,
             "no placement beyond": f"{1e3 * devices.bound_seconds:,.3f} ms",
             "links": devices.links.description or "as given",
+            **{
+                f"{first} to {second}": f"{1e6 * link.latency_seconds:,.1f} µs and "
+                f"{link.bandwidth_bytes_per_second / 1e9:,.2f} GB/s"
+                for first, second, link in devices.links.joining(devices.names)
+            },
         }
     )
 

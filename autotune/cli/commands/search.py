@@ -81,7 +81,7 @@ from autotune.tuner.placement.objective import Serving
 from autotune.tuner.progress import SEARCH_STAGES
 
 ONE_MACHINE = (
-    *("target", "threads", "seconds", "cores", "memory", "objective", "front", "report"),
+    *("target", "threads", "seconds", "cores", "memory", "objective", "front"),
     *("storage", "strategy", "replay", "max_loss", "data", "loss"),
 )
 """Options that do not go with ``--devices``."""

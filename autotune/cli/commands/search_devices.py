@@ -29,7 +29,11 @@ DevicesOption = Annotated[
 ]
 LinksOption = Annotated[
     Path | None,
-    typer.Option("--links", help="TOML file of the links between --devices. Default: PCIe 3.0 ×4."),
+    typer.Option(
+        "--links",
+        help="TOML file of the links between --devices, or measured: what this machine takes to hand a tensor over. "
+        "Default: PCIe 3.0 ×4.",
+    ),
 ]
 ForOption = Annotated[
     Serving | None,
@@ -64,8 +68,9 @@ def check_device_options(
 
 
 def run_device_search(request: DevicesRequest, heard: Report, json: bool) -> None:
-    """Search, write the plan, print what the devices do."""
+    """Search, write plan and page, print what the devices do."""
     from autotune import api
+    from autotune.report.devices_page import write_devices
 
     search = request.search
     result = api.search_devices(
@@ -84,11 +89,13 @@ def run_device_search(request: DevicesRequest, heard: Report, json: bool) -> Non
         ranges=search.ranges,
         time_limit_seconds=search.time_limit_seconds,
     )
+    write_devices(result, search.command, search.report_file)
     if json:
         print_json(device_document(result))
     else:
         _print(result)
     say(f"plan: {search.plan_file}")
+    say(f"report: {search.report_file}")
 
 
 def device_document(result: DeviceSearch) -> dict[str, Any]:
@@ -133,6 +140,7 @@ def _facts(planned: PlannedDevices, transferred_bytes: int) -> dict[str, str]:
         "transferred": f"{transferred_bytes:,} bytes a request",
         "no placement beyond": f"{1e3 * planned.bound_seconds:,.3f} ms, "
         f"{1 / planned.stream_bound_seconds:,.1f} requests/s",
+        "links": planned.links.description or "as given",
     }
     if best:
         gain = planned.single_seconds[best] / planned.makespan_seconds

@@ -1,4 +1,4 @@
-"""``autotune targets list``, ``show`` and ``check``: machines that programs can run on."""
+"""``autotune targets list``, ``show``, ``check``, ``drift`` and ``links``: machines that programs can run on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotune.cli.commands.targets_drift import drift
+from autotune.cli.commands.targets_links import links
 from autotune.cli.console import print_facts, print_json, print_table
 from autotune.cli.options import JsonOption
 
@@ -85,6 +86,7 @@ def check_target(
 
 
 targets.command("drift")(drift)
+targets.command("links")(links)
 
 
 def _derived_document(spec: HardwareSpec) -> dict[str, Any]:

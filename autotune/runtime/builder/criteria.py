@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from autotune.runtime.builder.payoff import Payoff, payoff_of
 from autotune.runtime.builder.trace import BuildTrace
+from autotune.runtime.builder.trials import Key, Trial
 from autotune.runtime.execution.program_table import GroupStep, ProgramTable
 from autotune.targets.spec import HardwareSpec
 
@@ -16,7 +19,8 @@ class FusionCriteria:
     """Why a group of several operators was built as one, or not; ``order`` is its place in the build.
 
     ``beside`` counts the groups of the plan that neither need it nor feed it, and could run at the same time.
-    ``order`` is None for a program that the build shares with an earlier group.
+    ``order`` is None for a program that the build shares with an earlier group. ``trial`` is what was measured, where
+    fusions were tried.
     """
 
     operators: tuple[str, ...]
@@ -28,6 +32,7 @@ class FusionCriteria:
     threads: int
     beside: int
     order: int | None
+    trial: Trial | None = None
 
     def document(self) -> dict[str, Any]:
         """Return the criteria as JSON has them."""
@@ -41,13 +46,19 @@ class FusionCriteria:
 
 
 def fusion_criteria(
-    table: ProgramTable, spec: HardwareSpec, trace: BuildTrace
+    table: ProgramTable,
+    spec: HardwareSpec,
+    trace: BuildTrace,
+    trials: Mapping[Key, Trial] = MappingProxyType({}),
 ) -> tuple[FusionCriteria, ...]:
     """Return the criteria of every fused group of a built plan, the best-paying first."""
     steps, beside = table.group_steps, _groups_beside(table)
     places = {run.name.rpartition(" #")[0]: i for i, run in enumerate(trace.lowered)}
     found = [
-        _criteria(table, step, spec, count, places.get(step.operators[0]))
+        replace(
+            _criteria(table, step, spec, count, places.get(step.operators[0])),
+            trial=trials.get((step.group.key, step.schedule)),
+        )
         for step, count in zip(steps, beside, strict=True)
         if len(step.operators) > 1
     ]

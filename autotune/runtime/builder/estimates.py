@@ -9,10 +9,11 @@ SECONDS_PER_UNIT = {
     Stage.BIND: 5.0e-5,
     Stage.ASSEMBLE: 1.0e-4,
     Stage.GENERATE: 1.8e-2,
+    Stage.MEASURE: 1.0e-5,
     Stage.PACK: 1.0e-9,
     Stage.LINK: 2.0e-4,
 }
-"""Seconds an operator, an instruction, a step, a kernel, a byte and a step. Means over ResNet-50 and
+"""Seconds an operator, an instruction, a step, a kernel, an instruction, a byte and a step. Means over ResNet-50 and
 BERT-base on Zen 3."""
 _PRIOR_TASKS = 2.0
 """Tasks that the first rate counts as."""
@@ -39,4 +40,4 @@ class Estimates:
 
 def _scale(stage: Stage) -> float:
     """Return the units of a usual task, so that the prior counts as so many tasks."""
-    return {Stage.BIND: 100.0, Stage.PACK: 32.0 * (1 << 20)}.get(stage, 1.0)
+    return {Stage.BIND: 100.0, Stage.MEASURE: 100.0, Stage.PACK: 32.0 * (1 << 20)}.get(stage, 1.0)

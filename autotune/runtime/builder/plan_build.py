@@ -1,16 +1,17 @@
 """The build of one plan: its groups lowered, bound, compiled, packed and linked, as tasks.
 
 The way of a group: lower → bind → its micro-kernels generated; then the network: assemble → pack → link. A
-group that cannot be lowered or bound is split into its operators, whose tasks take its place.
+group that cannot be lowered or bound is split into its operators, whose tasks take its place. Where fusions are tried,
+each group and its operators are measured once they are lowered, and a group that does not pay is split, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, runtime_checkable
 
+from autotune.errors import InputError, ScheduleError
 from autotune.graph.graph import Graph
 from autotune.isa.program import Program
 from autotune.operators.op import Family
@@ -18,8 +19,10 @@ from autotune.runtime.builder.limits import BuildLimits
 from autotune.runtime.builder.payoff import payoff_of
 from autotune.runtime.builder.scheduler import Scheduler
 from autotune.runtime.builder.splitting import operators_alone, why_unbuildable
+from autotune.runtime.builder.staged_networks import StagedNetworks
 from autotune.runtime.builder.task import Stage, Task
 from autotune.runtime.builder.trace import BuildTrace
+from autotune.runtime.builder.trials import FusionTrials, Key, Trial, key_of
 from autotune.runtime.execution.native_table import (
     Draft,
     WholeNetworks,
@@ -29,10 +32,10 @@ from autotune.runtime.execution.native_table import (
 )
 from autotune.runtime.execution.program_cache import Lowered, ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, SplitGroup, compile_table
-from autotune.schedule.schedule import Schedule
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.native.codegen.writing.micro_kernel import Source
 from autotune.targets.native.linking.linking import Linkable, PackedBlock, Packing
-from autotune.targets.native.running.executable import Executable, Network, Workshop, arena_of
+from autotune.targets.native.running.executable import Network, arena_of
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
@@ -42,39 +45,6 @@ OPERATOR_BYTES = 1 << 20
 KERNEL_BYTES = 8 << 20
 """Memory of LLVM while it generates one micro-kernel, and of the generator that it keeps."""
 
-_Key = tuple[str, Schedule]
-
-
-@runtime_checkable
-class StagedNetworks(WholeNetworks, Protocol):
-    """A target whose networks are built in stages that threads may share."""
-
-    def bound(self, program: Program) -> Linkable:
-        """One program, verified and bound."""
-        ...
-
-    def missing_code(self, program: Linkable) -> Sequence[Source]:
-        """Micro-kernels of a program that have to be generated."""
-        ...
-
-    def generate(self, kernel: Source) -> None:
-        """Generate the code of a micro-kernel for the next executable."""
-        ...
-
-    def packing(self, network: Network, programs: Sequence[Linkable]) -> Packing:
-        """The constants of a network, to be packed."""
-        ...
-
-    def executable(
-        self,
-        network: Network,
-        programs: Sequence[Linkable] | None = None,
-        workshop: Workshop | None = None,
-        packing: Packing | None = None,
-    ) -> Executable:
-        """Place a network, whose constants may be packed."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Built:
@@ -83,12 +53,14 @@ class Built:
     table: ProgramTable
     draft: Draft | None
     trace: BuildTrace
+    trials: Mapping[Key, Trial] = field(default_factory=dict)
+    """Measured fusions by group and schedule, where they were tried."""
 
     def with_split(self, split: tuple[SplitGroup, ...]) -> Built:
         """Return the build of a plan of which these groups were split before, too."""
         known = (*split, *self.table.split)
         draft = None if self.draft is None else replace(self.draft, split=known)
-        return Built(replace(self.table, split=known), draft, self.trace)
+        return replace(self, table=replace(self.table, split=known), draft=draft)
 
 
 def build_plan(
@@ -97,16 +69,23 @@ def build_plan(
     target: Target,
     cache: ProgramCache,
     limits: BuildLimits | None = None,
+    tries: bool = False,
 ) -> Built:
     """Build a plan within limits; a group that cannot be built is split into its operators.
 
-    Raises the error of a group that cannot be split, ``PlanError`` for groups that do not cover the graph,
-    ``MemoryExceeded`` for a build beyond its memory.
+    With ``tries``, so is a group that takes more cycles than they do apart. Raises ``InputError`` for that on a machine
+    that does not count cycles, the error of a group that cannot be split, ``PlanError`` for groups that do not cover the
+    graph, ``MemoryExceeded`` for a build beyond its memory.
     """
-    build = _PlanBuild(graph, choices, target, cache)
+    if tries and not isinstance(target, EmulatorTarget):
+        raise InputError(
+            f"{target.name} is timed, which other tasks of a build would disturb; 'autotune run PLAN --profile' times its groups"
+        )
+    trials = FusionTrials(target) if tries else None
+    build = _PlanBuild(graph, choices, target, cache, trials)
     trace = Scheduler(limits).run(build.first())
     assert build.table is not None, "linking is the last task"
-    return Built(build.table, build.draft, trace)
+    return Built(build.table, build.draft, trace, {} if trials is None else trials.found)
 
 
 class _PlanBuild:
@@ -118,18 +97,20 @@ class _PlanBuild:
         choices: Sequence[Choice],
         target: Target,
         cache: ProgramCache,
+        trials: FusionTrials | None,
     ) -> None:
+        self._trials = trials
         self._graph, self._target, self._cache = graph, target, cache
         self._staged = target if isinstance(target, StagedNetworks) else None
         self._given = self._choices = tuple(choices)
-        self._lowered: dict[_Key, Lowered] = {}
+        self._lowered: dict[Key, Lowered] = {}
         self._bound: dict[int, tuple[Program, Linkable]] = {}
-        self._lowering: dict[_Key, str] = {}
+        self._lowering: dict[Key, str] = {}
         self._binding: dict[int, str] = {}
         self._generating: dict[str, str] = {}
         self._reasons: dict[int, SplitGroup] = {}
-        self._alone: set[_Key] = set()
-        self._pays: dict[_Key, float] = {}
+        self._alone: set[Key] = set()
+        self._pays: dict[Key, float] = {}
         self._joined = _joined(graph)
         self._rounds = 0
         self.table: ProgramTable | None = None
@@ -137,17 +118,26 @@ class _PlanBuild:
 
     def first(self) -> list[Task]:
         """Return the tasks to begin with: groups to lower, and the network to assemble behind them."""
-        return [*self._lower_tasks(self._choices), self._assemble_task()]
+        tasks = self._lower_tasks(self._choices)
+        return [*tasks, self._assemble_task()] if self._trials is None else self._then(tasks)
+
+    def _then(self, tasks: Iterable[Task]) -> list[Task]:
+        """Return tasks, and the assembly behind them once all that is tried is settled."""
+        trials, found = self._trials, list(tasks)
+        is_settled = trials is not None and trials.is_settled and not found
+        return [self._assemble_task()] if is_settled else found
 
     def _lower_tasks(self, choices: Iterable[Choice]) -> list[Task]:
         """Return tasks for groups that no task lowers yet."""
         tasks = []
         for choice in choices:
-            if choice.schedule is None or _key(choice) in self._lowering:
+            if choice.schedule is None or key_of(choice) in self._lowering:
                 continue
             name = f"{choice.group.ops[0].name} #{len(self._lowering)}"
-            self._lowering[_key(choice)] = name
-            self._pays[_key(choice)] = payoff_of(
+            self._lowering[key_of(choice)] = name
+            if self._trials is not None:
+                self._trials.expect(key_of(choice))
+            self._pays[key_of(choice)] = payoff_of(
                 self._graph, choice.group, self._target.spec
             ).seconds
             task = Task(
@@ -156,7 +146,7 @@ class _PlanBuild:
                 partial(self._lower, choice),
                 units=len(choice.group.ops),
                 memory_bytes=OPERATOR_BYTES * len(choice.group.ops),
-                payoff_seconds=self._pays[_key(choice)],
+                payoff_seconds=self._pays[key_of(choice)],
                 split=partial(self._smaller, choice) if len(choice.group.ops) > 1 else None,
             )
             tasks.append(task)
@@ -167,13 +157,38 @@ class _PlanBuild:
             found = self._cache.lowered(choice, self._target.spec)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a group, its operators may do
             return self._divided(choice, error)
-        self._lowered[_key(choice)] = found
+        self._lowered[key_of(choice)] = found
+        if self._trials is not None:
+            return self._try(choice, found.program, self._trials)
         if self._staged is None or not self._joined.isdisjoint(choice.group.tensors):
             return ()
         return self._bind_tasks([(found.program, choice)])
 
+    def _try(self, choice: Choice, program: Program, trials: FusionTrials) -> Iterable[Task]:
+        """Return tasks that measure a group, and its operators apart."""
+        name, apart = self._lowering[key_of(choice)], list[Task]()
+        if len(choice.group.ops) > 1:
+            try:
+                parts = operators_alone(self._graph, choice, self._target)
+            except ScheduleError:  # some operator does not run alone: the group stays
+                parts = ()
+            if parts:
+                trials.hold_against(choice, parts)
+                apart = self._lower_tasks(parts)
+        return [trials.task(name, key_of(choice), program, self._settle), *apart]
+
+    def _settle(self, key: Key, cycles: int) -> Iterable[Task]:
+        """Take in what was measured; split the groups that it shows not to pay."""
+        assert self._trials is not None
+        tasks = list[Task]()
+        for choice, reason in self._trials.settle(key, cycles):
+            tasks += self._replaced(choice, partial(_said, reason)) or ()
+        return self._then(tasks)
+
     def _smaller(self, choice: Choice, reason: str) -> Iterable[Task] | None:
         """Split a group that is too large for the memory."""
+        if self._trials is not None:
+            self._trials.give_up(key_of(choice))
         return self._replaced(choice, lambda _: reason)
 
     def _divided(self, choice: Choice, error: Exception) -> Iterable[Task]:
@@ -181,22 +196,25 @@ class _PlanBuild:
         tasks = self._replaced(choice, lambda one: why_unbuildable(one, self._target))
         if tasks is None:
             raise error
-        return tasks
+        if self._trials is None:
+            return tasks
+        self._trials.give_up(key_of(choice))
+        return self._then(tasks)
 
     def _replaced(self, choice: Choice, why: Callable[[Choice], str | None]) -> list[Task] | None:
         """Put operators in the place of a group and of those like it; return tasks for the new ones.
 
         None if no group goes, or an operator would have to be built as it failed."""
-        key, kept = _key(choice), list[Choice]()
+        key, kept = key_of(choice), list[Choice]()
         if key in self._alone:
             return None
         for one in self._choices:
-            reason = why(one) if one.schedule is not None and _key(one) == key else None
+            reason = why(one) if one.schedule is not None and key_of(one) == key else None
             if reason is None:
                 kept.append(one)
                 continue
             alone = operators_alone(self._graph, one, self._target)
-            self._alone |= {_key(part) for part in alone if part.schedule is not None}
+            self._alone |= {key_of(part) for part in alone if part.schedule is not None}
             self._reasons[id(one)] = SplitGroup(tuple(op.name for op in one.group.ops), reason)
             kept += alone
         if key in self._alone or (len(kept) == len(self._choices) and not self._reasons):
@@ -214,7 +232,7 @@ class _PlanBuild:
             self._binding[id(program)] = name
             units = sum(map(len, program.streams))
             work = partial(self._bind, program, choice)
-            pays = 0.0 if choice is None else self._pays.get(_key(choice), 0.0)
+            pays = 0.0 if choice is None else self._pays.get(key_of(choice), 0.0)
             tasks.append(Task(name, Stage.BIND, work, units, OPERATOR_BYTES, payoff_seconds=pays))
         return tasks
 
@@ -233,7 +251,7 @@ class _PlanBuild:
                 name = f"kernel {kernel.digest}"
                 self._generating[kernel.digest] = name
                 work = partial(_generate, self._staged, kernel)
-                pays = 0.0 if choice is None else self._pays.get(_key(choice), 0.0)
+                pays = 0.0 if choice is None else self._pays.get(key_of(choice), 0.0)
                 tasks.append(
                     Task(name, Stage.GENERATE, work, 1.0, KERNEL_BYTES, payoff_seconds=pays)
                 )
@@ -241,7 +259,7 @@ class _PlanBuild:
 
     def _assemble_task(self) -> Task:
         self._rounds += 1
-        after = (self._lowering[_key(c)] for c in self._choices if c.schedule is not None)
+        after = (self._lowering[key_of(c)] for c in self._choices if c.schedule is not None)
         return Task(
             f"assemble {self._rounds}",
             Stage.ASSEMBLE,
@@ -254,7 +272,7 @@ class _PlanBuild:
     @property
     def _is_lowered(self) -> bool:
         """False while a split has brought groups that are to be lowered."""
-        return all(c.schedule is None or _key(c) in self._lowered for c in self._choices)
+        return all(c.schedule is None or key_of(c) in self._lowered for c in self._choices)
 
     def _assemble(self) -> Iterable[Task]:
         """Order the steps, and bind the programs that no task has bound."""
@@ -333,20 +351,19 @@ class _PlanBuild:
 class _Programs:
     """Programs that the build has, each with the note of how it came: once, as others find it in memory."""
 
-    def __init__(self, cache: ProgramCache, lowered: dict[_Key, Lowered]) -> None:
+    def __init__(self, cache: ProgramCache, lowered: dict[Key, Lowered]) -> None:
         self._cache, self._lowered = cache, lowered
 
     def lowered(self, choice: Choice, spec: HardwareSpec) -> Lowered:
         """Return the program of a group."""
-        found = self._lowered.pop(_key(choice), None)
+        found = self._lowered.pop(key_of(choice), None)
         if found is None or tuple(found.bindings.values()) != choice.group.tensors:
             return self._cache.lowered(choice, spec)
         return found
 
 
-def _key(choice: Choice) -> _Key:
-    assert choice.schedule is not None
-    return choice.group.key, choice.schedule
+def _said(reason: str, _: Choice) -> str:
+    return reason
 
 
 def _joined(graph: Graph) -> frozenset[str]:

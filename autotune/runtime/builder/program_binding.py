@@ -10,9 +10,9 @@ from autotune.runtime.builder.limits import BuildLimits
 from autotune.runtime.builder.plan_build import (
     KERNEL_BYTES,
     OPERATOR_BYTES,
-    StagedNetworks,
 )
 from autotune.runtime.builder.scheduler import Scheduler
+from autotune.runtime.builder.staged_networks import StagedNetworks
 from autotune.runtime.builder.task import Stage, Task
 from autotune.targets.native.codegen.writing.micro_kernel import Source
 from autotune.targets.native.linking.linking import Linkable

@@ -28,6 +28,8 @@ class Stage(StrEnum):
     """A micro-kernel to machine code, by LLVM."""
     PACK = "pack"
     """Constants rearranged into panels."""
+    MEASURE = "measure"
+    """A program executed for its cycles, on machines that count them."""
     LINK = "link"
     """Code, constants and tensors placed in memory."""
 
@@ -37,8 +39,8 @@ class Stage(StrEnum):
         return _LOADS.get(self, Load.INTERPRETER)
 
 
-_LOADS = {Stage.GENERATE: Load.COMPUTE, Stage.PACK: Load.MEMORY}
-"""Measured: LLVM and copying let other threads run (nine tenths of their time); all else is Python."""
+_LOADS = {Stage.GENERATE: Load.COMPUTE, Stage.MEASURE: Load.COMPUTE, Stage.PACK: Load.MEMORY}
+"""Measured: LLVM, the emulator and copying let other threads run (nine tenths of their time); all else is Python."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

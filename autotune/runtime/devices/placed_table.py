@@ -89,7 +89,7 @@ def _costed_run(
     table: ProgramTable, devices: DeviceSet, runs: Sequence[GroupRun]
 ) -> tuple[CostedGraph, Placement]:
     """Return a run as tasks that can go nowhere else: inputs, steps in their order, outputs."""
-    names = [device.name for device in devices.devices]
+    names = list(devices.names)
     host = host_of(names)
     ran = {id(run.step): run.execution for run in runs}
     place = [names.index(step.device) for step in table.steps]

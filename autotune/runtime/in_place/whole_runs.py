@@ -14,8 +14,8 @@ import numpy.typing as npt
 from autotune.graph.graph import Graph
 from autotune.operators.tensor import Array
 from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits
-from autotune.runtime.builder.plan_build import StagedNetworks
 from autotune.runtime.builder.program_binding import bind_programs
+from autotune.runtime.builder.staged_networks import StagedNetworks
 from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.execution.drafts import Drafts
 from autotune.runtime.execution.native_table import WholeNetworks

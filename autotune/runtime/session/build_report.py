@@ -50,19 +50,20 @@ class BuildReport:
         }
 
 
-def report_build(request: OpenRequest) -> tuple[BuildReport, ...]:
+def report_build(request: OpenRequest, tries: bool = False) -> tuple[BuildReport, ...]:
     """Build every graph of a request, with the programs and code that are on disk, and tell how.
 
-    Raises ``InputError`` for control flow without a plan, and as opening a session does.
+    With ``tries``, fused groups are measured beside their operators. Raises ``InputError`` for that on a machine that is
+    timed, for control flow without a plan, and as opening a session does.
     """
-    return tuple(_reports(request))
+    return tuple(_reports(request, tries))
 
 
-def _reports(request: OpenRequest) -> Iterator[BuildReport]:
+def _reports(request: OpenRequest, tries: bool) -> Iterator[BuildReport]:
     for opened in _opened(request):
         cache = ProgramCache(files=ProgramFiles())
         choices = first_choices(opened, request.target)
-        found = build_plan(opened.graph, choices, request.target, cache, request.limits)
+        found = build_plan(opened.graph, choices, request.target, cache, request.limits, tries)
         table, spec = found.table, request.target.spec
         programs, kept = _programs(table)
         yield BuildReport(
@@ -72,7 +73,7 @@ def _reports(request: OpenRequest) -> Iterator[BuildReport]:
             programs,
             kept,
             found.trace,
-            fusion_criteria(table, spec, found.trace),
+            fusion_criteria(table, spec, found.trace, found.trials),
             table.split,
         )
 

@@ -23,7 +23,8 @@ from autotune.errors import InputError, ModelError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges
-from autotune.targets.device_set import DeviceSet, check_names
+from autotune.targets.device_name import device_names, machine_of
+from autotune.targets.device_set import DeviceSet
 from autotune.targets.opening import HOST, spec_names
 from autotune.targets.opening import target as open_target
 from autotune.targets.protocol import Target
@@ -128,10 +129,10 @@ def open_devices(
 ) -> DeviceSet:
     """Open several devices by name or spec file; ``links`` are the shipped ones unless given.
 
-    Raises ``InputError`` for the same device twice, ``SpecError`` for an unknown one and a missing link.
+    Raises ``InputError`` for this CPU twice, ``SpecError`` for an unknown machine and a missing link.
     """
-    check_names(names)
-    return DeviceSet.of([open_target(name) for name in names], links, layout)
+    device_names(names)
+    return DeviceSet.of([open_target(machine_of(name)) for name in names], links, layout)
 
 
 def target_name(source: Path | str | Plan | Graph | None) -> str:

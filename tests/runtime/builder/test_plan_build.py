@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,9 @@ import pytest
 
 from autotune.api import search
 from autotune.errors import AutotuneError, InputError
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
+from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
@@ -29,16 +32,18 @@ from autotune.runtime.builder.limits import BuildLimits, MemoryExceeded
 from autotune.runtime.builder.plan_build import Built, build_plan
 from autotune.runtime.builder.program_binding import bind_programs
 from autotune.runtime.builder.scheduler import Scheduler
-from autotune.runtime.builder.task import Stage
+from autotune.runtime.builder.task import Load, Stage
 from autotune.runtime.caches import table_cache
 from autotune.runtime.execution.execution import execute
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.session.session import Session
 from autotune.schedule.schedule import Schedule
+from autotune.schedule.space import enumerate_on
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.opening import target
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import heuristic_choices
 from tests.runtime import runtime_case as case
 
@@ -128,6 +133,68 @@ def test_a_group_that_fails_is_split_while_the_others_go_on(
     for name, value in execute(found.table, on, case.inputs(GRAPH))[0].items():
         wanted = evaluate(GRAPH, case.inputs(GRAPH))[name]
         np.testing.assert_allclose(value, wanted, rtol=1e-3, atol=1e-5)
+
+
+def slowest(choice: Choice, machine: Target) -> Choice:
+    """The group by the slowest of some schedules."""
+    nests = analyse(choice.group)
+    assert not isinstance(nests, Rejection) and len(nests) == 1
+    drawn = enumerate_on(nests[0], machine.spec, 64, np.random.default_rng(0))
+    schedules = [Schedule((drawn.row(at),)) for at in range(len(drawn))]
+    times = [machine.time(LOWER(choice.group, one, machine.spec)).cycles for one in schedules]
+    return replace(choice, schedule=schedules[int(np.argmax(times))])
+
+
+@pytest.mark.parametrize("cores", [1, 4])
+def test_a_fusion_that_is_measured_not_to_pay_is_split_while_the_plan_is_built(cores: int) -> None:
+    """One group gets a bad schedule: it alone goes, and what is measured is what its programs take."""
+    on = target("edge")
+    plan = heuristic_choices(GRAPH, on.spec)
+    plain = build_plan(GRAPH, plan, on, ProgramCache(), BuildLimits(cores), tries=True)
+    fused = [choice for choice in plan if len(choice.group.ops) > 1]
+    assert not plain.table.split and len(plain.trials) == len({c.group.key for c in fused})
+    bad = slowest(fused[0], on)
+    given = [bad if choice is fused[0] else choice for choice in plan]
+    found = build_plan(GRAPH, given, on, ProgramCache(), BuildLimits(cores), tries=True)
+    trial = found.trials[bad.group.key, bad.schedule]
+    assert trial.fused_cycles > trial.apart_cycles
+    assert [one.operators for one in found.table.split] == [tuple(op.name for op in bad.group.ops)]
+    assert found.table.split[0].reason == trial.reason
+
+    def cycles(one: Built, names: Iterable[str]) -> int:
+        steps = [s for s in one.table.group_steps if set(s.operators) <= set(names)]
+        return sum(on.time(step.program).cycles for step in steps)
+
+    assert cycles(found, [op.name for op in bad.group.ops]) == trial.apart_cycles
+    others = {name for s in plain.table.group_steps for name in s.operators}
+    others -= {op.name for op in bad.group.ops}
+    assert cycles(found, others) == cycles(plain, others)
+    stages = found.trace.stages
+    assert stages[Stage.MEASURE].tasks == stages[Stage.LOWER].tasks
+    assert Stage.MEASURE.load is Load.COMPUTE
+    outputs = execute(found.table, on, case.inputs(GRAPH))[0]
+    for name, value in evaluate(GRAPH, case.inputs(GRAPH)).items():
+        np.testing.assert_allclose(outputs[name], value, rtol=1e-3, atol=1e-5)
+
+
+def test_trials_go_on_where_a_group_cannot_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lower(group: Group, schedule: Schedule, spec: HardwareSpec) -> Program:
+        if len(group.ops) > 1:
+            raise AutotuneError("scratchpad: 2048 of 1024 bytes")
+        return LOWER(group, schedule, spec)
+
+    monkeypatch.setattr(lowering, "lower", lower)
+    on = target("edge")
+    plan = heuristic_choices(GRAPH, on.spec)
+    found = build_plan(GRAPH, plan, on, ProgramCache(), BuildLimits(2), tries=True)
+    assert len(found.table.split) == sum(len(choice.group.ops) > 1 for choice in plan)
+    assert not found.trials
+
+
+def test_a_timed_machine_refuses_trials_in_one_line() -> None:
+    on = target("cpu:1")
+    with pytest.raises(InputError, match="'autotune run PLAN --profile' times its groups"):
+        build_plan(GRAPH, heuristic_choices(GRAPH, on.spec), on, ProgramCache(), tries=True)
 
 
 def test_a_group_that_exceeds_the_memory_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
