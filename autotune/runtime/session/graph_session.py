@@ -121,7 +121,7 @@ class GraphSession:
             outputs, trace = execute(self._current.current, self.target, fed)
             next(quiet.ticks)
             if learners.trainer is not None:
-                learners.trainer.observe(trace, fed)
+                learners.trainer.observe(trace)
         self._last_run = trace
         made = self._adapter.from_float32(outputs)
         self._profile.record(trace, began, perf_counter_ns())
