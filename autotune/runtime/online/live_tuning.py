@@ -122,8 +122,7 @@ class LiveTuning:
                     has_stepped = self._take_steps()
                 if has_stepped or self._tuner.is_trying:
                     pause = POLL_SECONDS
-            # the one boundary of this thread: whatever a step raises, out of memory and a library's SystemExit as well,
-            # the trial under way has to end, or requests would run by its version for ever
+            # the boundary of this thread: whatever a step raises, the trial has to end, or requests run by it for ever
             except BaseException as error:  # noqa: BLE001
                 if self._stopping.is_set():
                     return
