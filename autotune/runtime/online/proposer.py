@@ -55,6 +55,8 @@ MOST_BYTES = 64 << 20
 """Constants that the edits of one screening may pack anew; the other edits wait for the next one."""
 MOST_LOSS = 0.25
 """Expected loss of a place's time beyond which an edit is not tried."""
+MOST_LOSS_COUNTED = 0.0
+"""The same on an emulated machine: its model errs by one or two per cent, and a trial of what is worse shows in a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,8 @@ class LocalProposer:
         merges = merge_edits(groups, plan, seconds, occasion.frequencies, made.scheduled, made.cost)
         others = schedule_edits(groups, plan, seconds, made.scheduled, made.schedules, made.cost)
         found = [edit for edit in (*merges, *others) if edit.key not in occasion.settled]
-        return _dealt(found, occasion.seconds, self._constant_bytes)
+        most_loss = MOST_LOSS_COUNTED if isinstance(self._drafts, StepDrafts) else MOST_LOSS
+        return _dealt(found, occasion.seconds, self._constant_bytes, most_loss)
 
     def _constant_bytes(self, edit: Edit) -> int:
         """Return the memory of the constants that an edit's groups read."""
@@ -190,7 +193,10 @@ class LocalProposer:
 
 
 def _dealt(
-    edits: Sequence[Edit], seconds: Mapping[GroupName, float], bytes_of: Callable[[Edit], int]
+    edits: Sequence[Edit],
+    seconds: Mapping[GroupName, float],
+    bytes_of: Callable[[Edit], int],
+    most_loss: float,
 ) -> list[tuple[Edit, ...]]:
     """Deal edits to ``VERSIONS`` versions: each takes the most promising that is left of every place.
 
@@ -200,7 +206,7 @@ def _dealt(
     places: dict[tuple[Grouping, ...], list[Edit]] = {}
     for edit in edits:
         took = _took(edit, seconds)
-        if took >= LEAST_SHARE * total and edit.gain_seconds >= -MOST_LOSS * took:
+        if took >= LEAST_SHARE * total and edit.gain_seconds >= -most_loss * took:
             places.setdefault(edit.removed, []).append(edit)
     rows = sorted(places.values(), key=lambda row: -_took(row[0], seconds))
     for row in rows:  # more edits where more time goes
