@@ -25,6 +25,7 @@ import onnx
 from autotune.datasets.masked import masked_encoder
 from autotune.runtime.session.session import Session
 from benchmarks.table import Table
+from benchmarks.zero_activations import section
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 MASK = "attention_mask"
@@ -376,11 +377,12 @@ def main() -> None:
         emulated = [counted(case, folder) for case in EMULATED]
         lengths = ((20, 60), (1, 128), (128, 128))
         live = [learned(*one, folder, options.target, options.seconds) for one in lengths]
+        zeros = section(folder)
     found = tables(rows, emulated, live)
     for table in found:
         print(table.text(), end="\n\n")
     if options.markdown is not None:
-        options.markdown.write_text(page(found, rows), encoding="utf-8")
+        options.markdown.write_text(f"{page(found, rows)}\n{zeros}", encoding="utf-8")
     if options.json is not None:
         plain = {"stated": [asdict(x) for x in rows], "learned": [asdict(x) for x in live]}
         options.json.write_text(json.dumps(plain, indent=1), encoding="utf-8")

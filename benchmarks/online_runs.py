@@ -65,10 +65,11 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A scenario as a learning session lived it: the table of each run, the fresh measurements until then and their
-    cycles, and what happened."""
+    """A scenario as a learning session lived it: the published table at each run and the one that ran, on trial now and
+    then; the fresh measurements until then and their cycles; and what happened."""
 
     tables: tuple[ProgramTable, ...]
+    ran: tuple[ProgramTable, ...]
     measured: tuple[int, ...]
     measured_cycles: tuple[int, ...]
     events: tuple[Event, ...]
@@ -99,7 +100,7 @@ def follow(graphs: Sequence[Graph], spec: HardwareSpec, scenario: Scenario) -> F
     that the figures do not depend on the host."""
     machine = CountingMachine(spec, spec.name)
     rng = np.random.default_rng(0)
-    tables, measured, cycles = [], [], []
+    tables, ran, measured, cycles = [], [], [], []
     with ExitStack() as stack:
         store = stack.enter_context(Store.memory())
         sessions = [stack.enter_context(Session(g, machine, store, online=True)) for g in graphs]
@@ -109,11 +110,15 @@ def follow(graphs: Sequence[Graph], spec: HardwareSpec, scenario: Scenario) -> F
             session = sessions[scenario.network(run)]
             tables.append(session.table)
             session.run(feeds[scenario.network(run)])
+            layout = session.last_run.layout
+            assert layout is not None, "one graph ran"
+            is_trial = layout is not tables[-1].layout
+            ran.append(ProgramTable(tables[-1].graph, layout.steps) if is_trial else tables[-1])
             session.wait_idle()
             measured.append(machine.measured)
             cycles.append(machine.measured_cycles)
         events = tuple(event for session in sessions for event in session.events)
-    return Followed(tuple(tables), tuple(measured), tuple(cycles), events)
+    return Followed(tuple(tables), tuple(ran), tuple(measured), tuple(cycles), events)
 
 
 def heuristic_table(graph: Graph, spec: HardwareSpec) -> ProgramTable:
@@ -154,14 +159,14 @@ def costs(
     tuned: Mapping[tuple[str, Drift], ProgramTable],
     prices: Prices,
 ) -> Costs:
-    """Price every run by each policy. The oracle runs the cheapest plan that anybody found."""
+    """Price every run by each policy. The oracle runs the cheapest plan that anybody found, on trial as well."""
     heuristic = [heuristic_table(graph, prices.spec) for graph in graphs]
     rows: list[tuple[int, int, int, int]] = []
-    for run, table in enumerate(followed.tables):
+    for run, table in enumerate(followed.ran):
         place, drift = scenario.network(run), scenario.drift(run)
         name = graphs[place].name
         known = [one for (network, _), one in tuned.items() if network == name]
-        known += [one for one in followed.tables if one.graph.name == name]
+        known += [one for one in followed.ran if one.graph.name == name]
         every = {id(one): prices.cycles(one, drift) for one in (*known, heuristic[place])}
         once = prices.cycles(tuned[name, Drift()], drift)
         rows.append((every[id(heuristic[place])], once, every[id(table)], min(every.values())))

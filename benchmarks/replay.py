@@ -33,7 +33,7 @@ from benchmarks.table import Table
 EVALUATIONS, FIRST_SCORED, EARLY = 200, 10, 25
 OURS, PRIMED, RANDOM = "autotune", "autotune with priors", "random"
 PEERS = {"Optuna TPE": tpe, "XGBoost loop": xgboost_loop}
-STRATEGIES = ("adaptive_tabu_greywolf", "genetic_algorithm")
+STRATEGIES = ("adaptive_tabu_greywolf", "hybrid_vndx", "genetic_algorithm")
 NOTE = """# Figures of search in recorded tuning spaces
 
 Written by
@@ -111,10 +111,17 @@ def all_runs(jobs: Sequence[Job], kept: Path | None, workers: int) -> dict[str, 
             job = futures[future]
             done[job.key] = future.result()
             if kept is not None:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                kept.write_text(json.dumps(done))
+                _keep(kept, done)
             sys.stderr.write(f"{number}/{len(missing)} {job.space}: {job.peer}, seed {job.seed}\n")
     return done
+
+
+def _keep(file: Path, done: dict[str, list[float | None]]) -> None:
+    """Write results in one step: whoever is ended meanwhile goes on from what there was."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_suffix(".new")
+    new.write_text(json.dumps(done))
+    new.replace(file)
 
 
 def best_so_far(space: RecordedSpace, runs: Sequence[Sequence[float | None]]) -> Floats:
@@ -124,7 +131,9 @@ def best_so_far(space: RecordedSpace, runs: Sequence[Sequence[float | None]]) ->
 
 
 def score(space: RecordedSpace, runs: Sequence[Sequence[float | None]]) -> float:
-    """Return the score of runs over seeds."""
+    """Return the score of runs over seeds; NaN without any."""
+    if not runs:
+        return np.nan
     optimum = np.nanmin(space.times)
     best = best_so_far(space, runs).mean(axis=0)
     chance = space.best_of_random(len(best))
@@ -133,8 +142,20 @@ def score(space: RecordedSpace, runs: Sequence[Sequence[float | None]]) -> float
 
 
 def early(space: RecordedSpace, runs: Sequence[Sequence[float | None]]) -> float:
-    """Return the mean over seeds of the best of ``EARLY`` evaluations over the optimum."""
+    """Return the mean over seeds of the best of ``EARLY`` evaluations over the optimum; NaN without any."""
+    if not runs:
+        return np.nan
     return float(best_so_far(space, runs)[:, EARLY - 1].mean() / np.nanmin(space.times))
+
+
+def _no_gain(space: RecordedSpace) -> float:
+    """Return the score of random draws, which is 0."""
+    return 0.0
+
+
+def _early_by_chance(space: RecordedSpace) -> float:
+    """Return what ``early`` expects of random draws."""
+    return float(space.best_of_random(EARLY)[-1] / np.nanmin(space.times))
 
 
 def jobs_of(
@@ -165,15 +186,19 @@ def tables(jobs: Sequence[Job], done: dict[str, list[float | None]]) -> tuple[Ta
     """Return the scores, and the best of the first evaluations over the optimum, with means and worst."""
     peers = [peer for peer in dict.fromkeys(job.peer for job in jobs) if peer != PRIMED]
     peers.insert(1, PRIMED)
+    peers.append(RANDOM)
     spaces = tuple(dict.fromkeys(job.space for job in jobs))
     runs: dict[tuple[str, str], list[list[float | None]]] = {}
     for job in jobs:
         runs.setdefault((job.space, job.peer), []).append(done[job.key])
     shown = []
-    for measure, worst in ((score, np.min), (early, np.max)):
+    for measure, worst, chance in ((score, np.min, _no_gain), (early, np.max, _early_by_chance)):
         values = np.array(
             [
-                [measure(opened(s), runs[s, p]) if (s, p) in runs else np.nan for p in peers]
+                [
+                    chance(opened(s)) if p == RANDOM else measure(opened(s), runs.get((s, p), ()))
+                    for p in peers
+                ]
                 for s in spaces
             ]
         )

@@ -206,7 +206,11 @@ class CurrentTable:
         """Publish another plan's table; return it with its version and the origins of its groups."""
         with self._writers:
             version = self.current.plan_version + 1
-            self.current = replace(table.replacing(self.current), plan_version=version)
+            self.current = replace(
+                table.replacing(self.current),
+                plan_version=version,
+                model_version=self.current.model_version,
+            )
             return self.current
 
     def update(self, change: Callable[[ProgramTable], ProgramTable]) -> ProgramTable:

@@ -20,7 +20,7 @@ from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.execution.drafts import Drafts
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.execution.program_table import ProgramTable
-from autotune.runtime.online.trial import agree
+from autotune.runtime.online.agreement import agree
 from autotune.runtime.variants.variants import Names
 from autotune.schedule.schedule import Schedule
 from autotune.targets.native.running.executable import Executable

@@ -30,10 +30,14 @@ _LATE = 8
 
 @dataclass(frozen=True, slots=True)
 class BurstShape:
-    """Runs of a burst: the first are ``cold`` and count nothing, the others are ``counted``, an odd number."""
+    """Runs of a burst: the first are ``cold`` and count nothing, the others are ``counted``, an odd number.
+
+    Between two bursts lie ``gap`` times as many requests at least.
+    """
 
     cold: int
     counted: int
+    gap: int = GAP
 
     @classmethod
     def of(cls, run_seconds: float) -> BurstShape:
@@ -51,7 +55,7 @@ class BurstShape:
 class Bursts:
     """Plans the bursts of a trial by the numbers of requests. ``take`` is for requests, of any threads, and waits for no lock.
 
-    At most one request in ``GAP`` + 1 belongs to a burst; none while the ``budget`` is spent. Requests outside of the
+    At most one request in ``gap`` + 1 belongs to a burst; none while the ``budget`` is spent. Requests outside of the
     ``window`` need not ask.
     """
 
@@ -102,5 +106,5 @@ class Bursts:
         return None
 
     def _gap(self) -> int:
-        least = GAP * self.shape.runs
+        least = self.shape.gap * self.shape.runs
         return 1 + least + int(self._rng.integers(1 + round(SPREAD * least)))

@@ -25,8 +25,8 @@ the error is accepted as it is, instead of retraining for ever."""
 
 
 class Learner(Generic[M]):
-    """Follows runs; when they give reason retrains the model, searches again, and publishes the new plan once it is
-    proven. Used by one thread. ``state`` outlives it: another learner goes on from there."""
+    """Follows runs; when they give reason retrains the model, searches again, and hands the new plan over to live
+    trials. Used by one thread. ``state`` outlives it: another learner goes on from there."""
 
     def __init__(self, work: LearnerContext, state: LearnedState[M], learning: Learning[M]) -> None:
         self._work, self._state, self._learning = work, state, learning
@@ -44,10 +44,12 @@ class Learner(Generic[M]):
         self._replanner = Replanner(work, learning, self._dataset, self._tell)
         self._assumed = state.since_seconds == 0.0
         self._drifted_at_run = -PATIENCE_RUNS
+        self._predicted_plan = work.published.current.plan_version
         self._monitor.begin(work.clock())
 
     def take(self, batch: Sequence[FinishedRun]) -> None:
         """Take in finished runs in their order, and learn if they give reason to."""
+        self._predict_swapped()
         reason = self._monitor.examine(batch, self._work.published.current.versions)
         reason = self._state.unfinished or reason
         if self._work.stopping() or reason is None:
@@ -57,6 +59,14 @@ class Learner(Generic[M]):
         expected_error = self._learn(reason)
         self._state.unfinished = None
         self._monitor.learned(begin, self._work.clock(), reason, expected_error)
+
+    def _predict_swapped(self) -> None:
+        """Let a plan that was swapped in carry the predictions of the model in use."""
+        version = self._work.published.current.plan_version
+        if version == self._predicted_plan:
+            return
+        self._predicted_plan, model = version, self._state.model
+        self._work.published.update(lambda table: annotated(table, model, table.model_version))
 
     def _tell(self, kind: EventKind, text: str, figures: Mapping[str, float]) -> None:
         """Report an event."""
@@ -77,8 +87,8 @@ class Learner(Generic[M]):
         if self._work.stopping():
             return None
         self._retrain(reason.since_seconds)
-        if not self._work.stopping() and self._replan(not drifted):
-            self._retrain(None)
+        if not self._work.stopping():
+            self._replan(not drifted)
         if drifted:
             self._drifted_at_run = self._monitor.runs
         return None if in_vain else self._expected_error()
@@ -148,9 +158,9 @@ class Learner(Generic[M]):
             )
         return text, figures
 
-    def _replan(self, interruptible: bool) -> bool:
-        """Look for a better plan by the new model. Says whether one was swapped in."""
-        return self._replanner.replan(
+    def _replan(self, interruptible: bool) -> None:
+        """Look for a better plan by the new model."""
+        self._replanner.replan(
             self._state.model,
             lambda: self._work.stopping() or (interruptible and self._drift_waits()),
         )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from autotune.operators.tensor import Array
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable
@@ -13,14 +12,15 @@ from autotune.runtime.online.learning import OnlineOptions
 from autotune.runtime.online.recorder import FinishedRun, Recorder
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
+from autotune.tuner.choice import Choice
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerContext:
     """A learner's session: what it works on and with.
 
-    ``inputs`` gives copies of the newest runs' inputs, ``waiting`` the newest runs that are not yet taken in.
-    ``stopping`` says that the session wants to close. ``tell`` takes an event.
+    ``waiting`` gives the newest runs that are not yet taken in. ``stopping`` says that the session wants to close.
+    ``tell`` takes an event, ``hand_over`` a plan to try.
     """
 
     published: CurrentTable
@@ -29,8 +29,8 @@ class LearnerContext:
     store: Store
     recorder: Recorder
     options: OnlineOptions
-    inputs: Callable[[], Sequence[Mapping[str, Array]]]
     waiting: Callable[[int], Sequence[FinishedRun]]
     clock: Callable[[], float]
     stopping: Callable[[], bool]
     tell: Callable[[Event], None]
+    hand_over: Callable[[Sequence[Choice]], None]

@@ -14,12 +14,11 @@ import numpy.typing as npt
 
 from autotune.runtime.online.bursts import Bursts, BurstShape
 from autotune.runtime.online.compared_runs import ComparedRuns, Scope
+from autotune.runtime.online.pace import HERE
 from autotune.runtime.online.trial_budget import TrialBudget
 from autotune.runtime.variants.edits import Edit, Grouping
 from autotune.runtime.variants.tournament import Tournament
 
-ROUNDS = 3
-"""Bursts of every version."""
 HARM = math.log(1.1)
 """Ratio of a whole run from which on a version takes no second burst."""
 PROMISE = math.log(0.995)
@@ -36,11 +35,13 @@ class LiveScreening:
         shape: BurstShape,
         rng: np.random.Generator,
         budget: TrialBudget,
+        rounds: int = HERE.rounds,
     ) -> None:
+        """Every version takes so many bursts as there are ``rounds``."""
         self._versions = versions
         self._bursts = Bursts(shape, rng, budget)
         self._runs = ComparedRuns(shape, budget)
-        orders = (rng.permutation(len(versions)).tolist() for _ in range(ROUNDS))
+        orders = (rng.permutation(len(versions)).tolist() for _ in range(rounds))
         self._order: list[int] = [version for order in orders for version in order]
         self._harmful: set[int] = set()
         self._last = -1

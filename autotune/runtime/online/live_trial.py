@@ -39,12 +39,14 @@ class LiveTrial(Generic[C]):
         shape: BurstShape,
         rng: np.random.Generator,
         budget: TrialBudget,
+        are_counted: bool = False,
     ) -> None:
+        """``are_counted`` is as ``PairedTest`` has it."""
         self._bursts = Bursts(shape, rng, budget)
         self._runs = ComparedRuns(shape, budget)
         risk = RISK / max(1, len(scopes))  # of all changes together
-        self.tests = [(change, scope, PairedTest(risk)) for change, scope in scopes]
-        self.whole = PairedTest()
+        self.tests = [(change, scope, PairedTest(risk, are_counted)) for change, scope in scopes]
+        self.whole = PairedTest(RISK, are_counted)
         self._medians: list[npt.NDArray[np.int64]] = []
         self.bursts = 0
         """Bursts of the proposed version so far."""

@@ -1,7 +1,7 @@
 """Tuning a session on live requests: propose edits, try them on a share of the requests, swap in what is better.
 
-For targets that run whole networks on this machine. The way of an edit: profile → proposer (another process) → versions,
-linked here → live screening → live trial → swap or refusal, and later perhaps the split.
+The way of an edit: profile → proposer → versions, made ready here → live screening → live trial → swap or refusal, and
+later perhaps the split. For networks on this CPU the proposer is another process.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from autotune.isa.program import Program
 from autotune.runtime.execution.event import Event, EventKind
-from autotune.runtime.execution.native_table import Draft, WholeNetworks
+from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.execution.short_turns import SHORT_TURNS
-from autotune.runtime.online.bursts import BurstShape
 from autotune.runtime.online.live_screening import LiveScreening
 from autotune.runtime.online.live_trial import LiveTrial
-from autotune.runtime.online.merging import frequencies
+from autotune.runtime.online.merging import FEWEST_RUNS, frequencies
 from autotune.runtime.online.open_trial import (
     LinkedVersion,
     OpenScreening,
@@ -33,10 +33,12 @@ from autotune.runtime.online.paired_test import Verdict
 from autotune.runtime.online.proposer import Occasion, Proposer, Version, apart
 from autotune.runtime.online.serving import Seconds, Serving
 from autotune.runtime.online.splitting import Ledger, Settled, SplitReason, settle
+from autotune.runtime.online.step_drafts import Drafted
 from autotune.runtime.online.trial_budget import TrialBudget
 from autotune.runtime.profile.group_profile import PairProfile
-from autotune.runtime.variants.edits import Edit, Grouping, groupings_of
+from autotune.runtime.variants.edits import Edit, Grouping, edits_between, groupings_of
 from autotune.targets.native.linking.linking import Linkable
+from autotune.targets.protocol import Target
 
 EVENTS_KEPT = 1024
 """Newest events that are kept."""
@@ -58,7 +60,7 @@ class LiveTuner:
     def __init__(
         self,
         serving: Serving,
-        target: WholeNetworks,
+        target: Target,
         proposer: Proposer,
         pairs: Callable[[], Sequence[PairProfile]],
         *,
@@ -70,13 +72,17 @@ class LiveTuner:
         self._target, self._proposer = target, proposer
         self._pairs, self._usage, self._clock = pairs, usage, clock
         self._rng = np.random.default_rng(seed)
-        self._ledger = Ledger()
+        self._pace = serving.pace
+        self._ledger = Ledger(is_timed=self._pace.is_here)
         self._fresh: tuple[Settled, ...] = ()
         self._open: OpenTrial | OpenScreening | None = None
         self._promising: tuple[Edit, ...] = ()
         self.budget = TrialBudget()
-        self._workshop = target.workshop()
-        self._programs: tuple[Linkable, ...] | None = None
+        self._workshop = target.workshop() if isinstance(target, WholeNetworks) else None
+        self._programs: tuple[Linkable | Program, ...] | None = None
+        if self._workshop is None:
+            self._programs = tuple(step.program for step in self._published.current.group_steps)
+        self._found: tuple[Grouping, ...] | None = None
         self._fruitless = 0
         self._rests = 0
         self._rests_until = 0
@@ -101,6 +107,10 @@ class LiveTuner:
         """Note, from any thread, that the machine has drifted: no rest holds, and what was refused may be better now."""
         self._has_drifted = True
 
+    def consider(self, plan: tuple[Grouping, ...]) -> None:
+        """Note, from any thread, a plan that a search found: where it differs from the one in use, it is tried next."""
+        self._found = plan
+
     def step(self) -> bool:
         """Do what there is to do; return True if there may be more without further requests.
 
@@ -120,8 +130,8 @@ class LiveTuner:
                 self._choose(opened)
             else:
                 self._settle(opened)
-            if self._programs is not None:
-                self._workshop.linker.keep(self._programs)
+            if self._workshop is not None and self._programs is not None:
+                self._workshop.linker.keep(x for x in self._programs if isinstance(x, Linkable))
         return True
 
     def _earn(self, seconds: Seconds) -> None:
@@ -149,13 +159,29 @@ class LiveTuner:
         due = self._ledger.due(plan, seconds, self._usage(), self._serving.runs)
         if due is not None:
             return self._split(*due, plan, seconds)
-        if self._fruitless >= REST:
+        found, self._found = self._found, None
+        if found is not None:
+            self._note_found(plan, found, seconds)
+        if self._fruitless >= REST and not self._promising:
             self._proposer.close()
             runs = self._serving.runs
             if runs < self._rests_until or not self._ledger.reopen(plan, seconds, runs):
                 return False
             self._fruitless = REST - 1
+        if self._serving.runs < FEWEST_RUNS and not self._promising:
+            return False  # the frequency of no pair is known
         return self._propose(plan, seconds)
+
+    def _note_found(
+        self, plan: tuple[Grouping, ...], found: tuple[Grouping, ...], seconds: Seconds
+    ) -> None:
+        """Let what a search would change be tried before all else, the longest groups first."""
+
+        def took(edit: Edit) -> float:
+            return sum(seconds.get(names, 0.0) for names, _ in edit.removed)
+
+        edits = (x for x in edits_between(plan, found) if x.key not in self._ledger.keys)
+        self._promising = tuple(sorted(edits, key=took, reverse=True))
 
     def _count_trial(self, is_gain: bool) -> None:
         """Rest after trials without a gain: times of a busy machine change for ever, and each trial costs."""
@@ -164,7 +190,8 @@ class LiveTuner:
             return
         self._fruitless += 1
         if self._fruitless >= REST:
-            least = max(REST_RUNS, round(REST_SECONDS / max(1e-9, self.budget.run_seconds)))
+            seconds = REST_SECONDS if self._pace.is_here else 0.0
+            least = max(REST_RUNS, round(seconds / max(1e-9, self.budget.run_seconds)))
             self._rests_until = self._serving.runs + (least << min(self._rests, MOST_RESTS))
             self._rests += 1
 
@@ -175,16 +202,18 @@ class LiveTuner:
         if self._programs is None:
             self._relink(plan)
             return False
-        chosen = apart(plan, self._promising)
+        chosen = apart(plan, self._promising, reach=int(self._pace.is_here))
         self._promising = tuple(edit for edit in self._promising if chosen and edit not in chosen)
         versions = self._versions(plan, seconds, chosen or None)
         if not versions and not chosen:
             if self._fruitless == REST - 1:  # again: to ask takes a process
                 self._count_trial(False)
             self._fruitless = REST
-        elif len(versions) > 1:
+            return True
+        versions = tuple(version for version in versions if version.edits)
+        if len(versions) > 1:
             self._screen(versions, seconds)
-        elif versions and versions[0].edits:
+        elif versions:
             self._begin(versions[0], seconds, None)
         else:
             self._fruitless += 1
@@ -221,7 +250,7 @@ class LiveTuner:
         self._programs = linked.programs
         self._serving.renew()
 
-    def _linked(self, draft: Draft) -> LinkedVersion:
+    def _linked(self, draft: Drafted) -> LinkedVersion:
         with SHORT_TURNS:
             graph = self._published.current.graph
             return LinkedVersion(draft.table(graph, self._target, self._workshop), draft.programs)
@@ -237,8 +266,8 @@ class LiveTuner:
         count = sum(map(len, scopes))
         text = f"{count} edits in {len(versions)} versions are screened"
         self.tell(EventKind.PROPOSED, text, edits=float(count), run_seconds=sum(seconds.values()))
-        shape = BurstShape.of(sum(seconds.values()))
-        trial = LiveScreening(scopes, shape, self._rng, self.budget)
+        shape = self._pace.shape(sum(seconds.values()))
+        trial = LiveScreening(scopes, shape, self._rng, self.budget, self._pace.rounds)
         self._open = OpenScreening(trial, current, seconds)
         self._serving.begin_trial(trial, tables)
 
@@ -252,8 +281,8 @@ class LiveTuner:
             expected_gain_seconds=sum(edit.gain_seconds for edit in version.edits),
             run_seconds=sum(seconds.values()),
         )
-        shape = BurstShape.of(sum(seconds.values()))
-        trial = LiveTrial(scopes, shape, self._rng, self.budget)
+        shape, are_counted = self._pace.shape(sum(seconds.values())), not self._pace.is_here
+        trial = LiveTrial(scopes, shape, self._rng, self.budget, are_counted)
         self._open = OpenTrial(trial, current, proposed, seconds, undone)
         self._serving.begin_trial(trial, [proposed.table])
 

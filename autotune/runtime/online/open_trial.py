@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from autotune.isa.program import Program
 from autotune.runtime.execution.program_table import ProgramTable
+from autotune.runtime.execution.resources import program_bytes
 from autotune.runtime.online.compared_runs import Scope, scope_of
 from autotune.runtime.online.live_screening import LiveScreening
 from autotune.runtime.online.live_trial import LiveTrial
@@ -22,7 +24,7 @@ class LinkedVersion:
     """A version ready to run, with the programs that it is made of."""
 
     table: ProgramTable
-    programs: tuple[Linkable, ...]
+    programs: tuple[Linkable | Program, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,11 @@ def scopes_of(
 
 
 def bytes_of(groups: Sequence[Grouping], version: LinkedVersion) -> int:
-    """Return the memory of the packed constants of some groups."""
+    """Return the memory that some groups take: their packed constants, or the programs of an emulated machine."""
     wanted = {names for names, _ in groups}
     pairs = zip(version.table.group_steps, version.programs, strict=True)
-    return sum(packed_bytes(program) for step, program in pairs if step.operators in wanted)
+    held = (program for step, program in pairs if step.operators in wanted)
+    return sum(program_bytes(x) if isinstance(x, Program) else packed_bytes(x) for x in held)
 
 
 def said(test: PairedTest) -> str:

@@ -16,6 +16,8 @@ from autotune.tuner.contest import LOOKS, MARGIN, RISK, needed_wins
 
 HARM = math.log(1.1)
 """Logarithm of a ratio that is clearly worse."""
+EXACT_PAIRS, EXACT = 2, 1e-9
+"""Pairs that decide where costs are counted, if their ratios differ by no more: such a machine has no noise."""
 HARM_LOOKS = (4, 8)
 """Pairs after which the test ends if all but one in eight are clearly worse."""
 
@@ -32,11 +34,12 @@ class Verdict(StrEnum):
 class PairedTest:
     """Takes log ratios of the proposed over the current time, one for each pair, until it decides.
 
-    ``risk`` bounds the probability that it finds a version better which is not.
+    ``risk`` bounds the probability that it finds a version better which is not. Where costs ``are_counted``, pairs that are
+    equal show that there is no noise, and decide.
     """
 
-    def __init__(self, risk: float = RISK) -> None:
-        self._risk = risk
+    def __init__(self, risk: float = RISK, are_counted: bool = False) -> None:
+        self._risk, self._are_counted = risk, are_counted
         self.ratios: list[float] = []
         self.verdict = Verdict.OPEN
 
@@ -57,6 +60,10 @@ class PairedTest:
             self.verdict = self._decide(len(self.ratios))
 
     def _decide(self, pairs: int) -> Verdict:
+        if self._are_counted and pairs == EXACT_PAIRS and math.isclose(*self.ratios, abs_tol=EXACT):
+            if self.ratios[0] > HARM:
+                return Verdict.WORSE
+            return Verdict.BETTER if self.wins == pairs else Verdict.NO_BETTER
         if pairs in HARM_LOOKS and sum(r > HARM for r in self.ratios) >= pairs - pairs // 8:
             return Verdict.WORSE
         if pairs not in LOOKS:

@@ -27,6 +27,7 @@ from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.targets.protocol import ExclusiveTarget, Target
+from autotune.tuner.choice import Choice
 from autotune.tuner.fusion import search
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
@@ -155,8 +156,10 @@ def online_trainer(
     objective: Objective,
     options: OnlineOptions,
     drifted: Callable[[], None] = lambda: None,
+    hand_over: Callable[[Sequence[Choice]], None] = lambda choices: None,
 ) -> OnlineTrainer[CostModel]:
-    """Starts learning from the runs of what is published; calls ``drifted`` when the machine drifts.
+    """Starts learning from the runs of what is published; calls ``drifted`` when the machine drifts, ``hand_over`` with
+    plans to try.
 
     A model at typical costs is followed by one of the session's own runs, which the session alone uses: groups of one
     network calibrate no machine.
@@ -186,4 +189,5 @@ def online_trainer(
         trusted_since_seconds=model.metrics.get(TRUSTED_SINCE, 0.0),
         closing=closing,
         drifted=drifted,
+        hand_over=hand_over,
     )

@@ -1,7 +1,7 @@
 """The proposer: chooses edits of a plan that are worth a trial, compiles them, and checks their numbers.
 
-Runs away from requests: in a process of its own (``proposer_process``), with the lowest priority, as compiling would hold
-the interpreter, and checking the threads, that requests need.
+Runs away from requests. On this CPU in a process of its own (``proposer_process``), with the lowest priority, as compiling
+would hold the interpreter, and checking the threads, that requests need; for an emulated machine in a thread of low priority.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from autotune.graph.graph import Graph
 from autotune.operators.interval import Interval
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.drafts import Drafts
-from autotune.runtime.execution.native_table import Draft, WholeNetworks
+from autotune.runtime.execution.execution import execute
+from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.execution.origin import GroupName
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.online.agreement import agree, agree_in_scale
 from autotune.runtime.online.input_samples import Inputs, with_edges
 from autotune.runtime.online.merging import Frequencies, merge_edits
 from autotune.runtime.online.rescheduling import alone_edits, schedule_edits
-from autotune.runtime.online.trial import agree, agree_in_scale
+from autotune.runtime.online.step_drafts import Drafted, StepDrafts
 from autotune.runtime.variants.edits import (
     Edit,
     Grouping,
@@ -37,6 +40,7 @@ from autotune.runtime.variants.schedules import estimate_of, propose_schedules
 from autotune.runtime.variants.variants import Groups
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
+from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
 from autotune.tuner.legality import legal_nests
@@ -51,6 +55,8 @@ MOST_BYTES = 64 << 20
 """Constants that the edits of one screening may pack anew; the other edits wait for the next one."""
 MOST_LOSS = 0.25
 """Expected loss of a place's time beyond which an edit is not tried."""
+MOST_LOSS_COUNTED = 0.0
+"""The same on an emulated machine: its model errs by one or two per cent, and a trial of what is worse shows in a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ class Version:
     """A plan after some edits, compiled and checked. ``refused`` are edits that cannot be built, or compute other numbers."""
 
     edits: tuple[Edit, ...]
-    draft: Draft
+    draft: Drafted
     refused: tuple[Edit, ...] = ()
 
 
@@ -96,21 +102,29 @@ class Proposer(Protocol):
 
 @dataclass(slots=True)
 class LocalProposer:
-    """Proposes in this process, by the ``model`` that is calibrated to this machine, or by the analytic one."""
+    """Proposes in this process, by the ``model`` that is calibrated to this machine, or by the analytic one.
+
+    ``target`` checks numbers. ``cache`` holds programs of a machine that runs them one after the other.
+    """
 
     graph: Graph
-    target: WholeNetworks
+    target: Target
     spec: HardwareSpec
     ranges: Mapping[str, Interval]
     seed: int = 0
     model: CostModel | None = None
+    cache: ProgramCache = field(default_factory=ProgramCache)
     _groups: Groups = field(init=False)
-    _drafts: Drafts = field(init=False)
+    _drafts: Drafts | StepDrafts = field(init=False)
     _estimates: _Estimates = field(init=False)
 
     def __post_init__(self) -> None:
         self._groups = Groups(self.graph)
-        self._drafts = Drafts(self.graph, self.target, self.spec)
+        self._drafts = (
+            Drafts(self.graph, self.target, self.spec)
+            if isinstance(self.target, WholeNetworks)
+            else StepDrafts(self.graph, self.spec, self.cache, self.model)
+        )
         self._estimates = _Estimates(self.spec, np.random.default_rng(self.seed), self.model)
 
     def close(self) -> None:
@@ -138,7 +152,7 @@ class LocalProposer:
         refused = tuple(edit for edit in edits if edit not in good)
         return Version(good, self._draft(plan, good), refused)
 
-    def _draft(self, plan: Sequence[Grouping], edits: Sequence[Edit]) -> Draft:
+    def _draft(self, plan: Sequence[Grouping], edits: Sequence[Edit]) -> Drafted:
         return self._drafts.draft(choices_of(self._groups, edited(plan, edits)))
 
     def _right(
@@ -160,13 +174,16 @@ class LocalProposer:
         """Return the edits of each version. Those of one version touch no group twice."""
         plan = choices_of(self._groups, occasion.plan)
         lone = next(alone_edits(plan, occasion.seconds, self._estimates.alone), None)
+        if isinstance(self._drafts, StepDrafts):
+            lone = None  # no thread is woken between groups
         if lone is not None and lone.key not in occasion.settled:
             return [(lone,)]  # it shows in the time between all groups: no other beside it
         made, seconds, groups = self._estimates, occasion.seconds, self._groups
         merges = merge_edits(groups, plan, seconds, occasion.frequencies, made.scheduled, made.cost)
         others = schedule_edits(groups, plan, seconds, made.scheduled, made.schedules, made.cost)
         found = [edit for edit in (*merges, *others) if edit.key not in occasion.settled]
-        return _dealt(found, occasion.seconds, self._constant_bytes)
+        most_loss = MOST_LOSS_COUNTED if isinstance(self._drafts, StepDrafts) else MOST_LOSS
+        return _dealt(found, occasion.seconds, self._constant_bytes, most_loss)
 
     def _constant_bytes(self, edit: Edit) -> int:
         """Return the memory of the constants that an edit's groups read."""
@@ -176,7 +193,10 @@ class LocalProposer:
 
 
 def _dealt(
-    edits: Sequence[Edit], seconds: Mapping[GroupName, float], bytes_of: Callable[[Edit], int]
+    edits: Sequence[Edit],
+    seconds: Mapping[GroupName, float],
+    bytes_of: Callable[[Edit], int],
+    most_loss: float,
 ) -> list[tuple[Edit, ...]]:
     """Deal edits to ``VERSIONS`` versions: each takes the most promising that is left of every place.
 
@@ -186,7 +206,7 @@ def _dealt(
     places: dict[tuple[Grouping, ...], list[Edit]] = {}
     for edit in edits:
         took = _took(edit, seconds)
-        if took >= LEAST_SHARE * total and edit.gain_seconds >= -MOST_LOSS * took:
+        if took >= LEAST_SHARE * total and edit.gain_seconds >= -most_loss * took:
             places.setdefault(edit.removed, []).append(edit)
     rows = sorted(places.values(), key=lambda row: -_took(row[0], seconds))
     for row in rows:  # more edits where more time goes
@@ -213,8 +233,8 @@ def _took(edit: Edit, seconds: Mapping[GroupName, float]) -> float:
     return sum(seconds.get(names, 0.0) for names, _ in edit.removed)
 
 
-def apart(plan: Sequence[Grouping], edits: Sequence[Edit]) -> tuple[Edit, ...]:
-    """Return edits that apply and have no step in common, nor one behind the other; the first ones first."""
+def apart(plan: Sequence[Grouping], edits: Sequence[Edit], reach: int = 1) -> tuple[Edit, ...]:
+    """Return edits that apply and have no step in common, nor steps ``reach`` places from each other; the first ones first."""
     place = {one: i for i, one in enumerate(plan)}
     taken: set[int] = set()
     kept: list[Edit] = []
@@ -222,7 +242,7 @@ def apart(plan: Sequence[Grouping], edits: Sequence[Edit]) -> tuple[Edit, ...]:
         if not applies(plan, edit):
             continue
         own = {place[one] for one in edit.removed}
-        if taken.isdisjoint({x + d for x in own for d in (-1, 0, 1)}):
+        if taken.isdisjoint({x + d for x in own for d in range(-reach, reach + 1)}):
             taken |= own
             kept.append(edit)
     return tuple(kept[:MOST_EDITS])
@@ -272,20 +292,20 @@ class _Check:
     def __init__(
         self,
         graph: Graph,
-        target: WholeNetworks,
+        target: Target,
         ranges: Mapping[str, Interval],
         samples: Sequence[Inputs],
     ) -> None:
         self._graph, self._target = graph, target
         self._cases = with_edges(graph, ranges, list(samples))
-        self._workshop = target.workshop()
+        self._workshop = target.workshop() if isinstance(target, WholeNetworks) else None
         self._expected: list[Mapping[str, Array]] = []
 
-    def expect(self, draft: Draft) -> None:
+    def expect(self, draft: Drafted) -> None:
         """Take the outputs of the plan in use as right."""
         self._expected = self._outputs(draft)
 
-    def agrees(self, draft: Draft) -> bool:
+    def agrees(self, draft: Drafted) -> bool:
         """Return True if a version computes the same, or what the reference computes."""
         rows = zip(self._outputs(draft), self._expected, self._cases, strict=True)
         return all(
@@ -293,7 +313,6 @@ class _Check:
             for made, expected, case in rows
         )
 
-    def _outputs(self, draft: Draft) -> list[Mapping[str, Array]]:
+    def _outputs(self, draft: Drafted) -> list[Mapping[str, Array]]:
         table = draft.table(self._graph, self._target, self._workshop)
-        assert table.executable is not None
-        return [table.executable.run(case) for case in self._cases]
+        return [execute(table, self._target, case)[0] for case in self._cases]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
@@ -72,25 +72,24 @@ class ProposerProcess:
     def propose(self, occasion: Occasion) -> tuple[Version, ...]:
         """Have versions proposed; waits for it. Raises ``AutotuneError`` if the worker has died, hangs, or met a
         defect."""
-        with _SLOT.taken(self):
+        with _SLOT.taken(self), ExitStack() as broken:
+            broken.callback(self.close)  # half an answer may be left on the line
             try:
                 with self._limited():
-                    return self._proposed(occasion)
+                    answer = self._proposed(occasion)
             except (OSError, EOFError, ValueError) as error:
-                self.close()
                 reason = f"no answer after {LIMIT_SECONDS:g} s" if self._is_late else repr(error)
                 raise AutotuneError(f"the proposing process ended: {reason}") from error
-            except AutotuneError:
-                raise
-            except BaseException:  # whatever it is, half an answer may be left on the line
-                self.close()
-                raise
+            broken.pop_all()  # it is whole
+        if isinstance(answer, Broken):
+            raise AutotuneError(answer.reason)
+        return answer
 
-    def _proposed(self, occasion: Occasion) -> tuple[Version, ...]:
+    def _proposed(self, occasion: Occasion) -> tuple[Version, ...] | Broken:
         worker = self._running()
         answer = self._answer(worker.line, occasion)
         if isinstance(answer, Broken):
-            raise AutotuneError(answer.reason)
+            return answer
         receive = worker.receiver.receive
         return tuple(Version(one.edits, receive(one.draft), one.refused) for one in answer)
 

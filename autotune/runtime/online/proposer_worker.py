@@ -20,8 +20,9 @@ from autotune.measure.worker import end_with_parent
 from autotune.operators.interval import Interval
 from autotune.operators.op import Op
 from autotune.operators.tensor import Array, TensorType
+from autotune.runtime.execution.native_table import Draft
 from autotune.runtime.online.draft_transfer import DraftSender, SentDraft
-from autotune.runtime.online.proposer import LocalProposer, Occasion
+from autotune.runtime.online.proposer import LocalProposer, Occasion, Version
 from autotune.runtime.online.thread_priority import run_when_idle
 from autotune.runtime.variants.edits import Edit
 from autotune.targets.native.running.target import NativeTarget
@@ -122,4 +123,9 @@ def _answer(
         versions = proposer.propose(occasion)
     except AutotuneError as error:
         return Broken(str(error))
-    return tuple(Answered(one.edits, one.refused, sender.send(one.draft)) for one in versions)
+    return tuple(Answered(one.edits, one.refused, sender.send(_native(one))) for one in versions)
+
+
+def _native(version: Version) -> Draft:
+    assert isinstance(version.draft, Draft), "the target runs whole networks"
+    return version.draft

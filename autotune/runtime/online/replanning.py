@@ -1,4 +1,4 @@
-"""Replanning: search by the retrained model, price what was found, try it, and publish it once it is proven."""
+"""Replanning: search by the retrained model, price what was found, and hand it over to live trials."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Generic
 
 from autotune.fusion.equivalence import EquivalenceClasses
 from autotune.runtime.execution.event import EventKind
-from autotune.runtime.execution.native_table import WholeNetworks, link_table
+from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.runtime.online.learner_context import LearnerContext
-from autotune.runtime.online.learning import Learning, M, annotated
+from autotune.runtime.online.learning import Learning, M
 from autotune.runtime.online.online_dataset import OnlineDataset
-from autotune.runtime.online.trial import TrialRuns, compare
 from autotune.store.records import Record
 from autotune.tuner.observations import Observations
 
@@ -35,21 +34,19 @@ class Replanner(Generic[M]):
         self._tell = tell
         self._twins = EquivalenceClasses(work.target.spec.dram.burst_bytes)
 
-    def replan(self, model: M, stopping: Callable[[], bool]) -> bool:
-        """Search by ``model``; try the plan when it promises enough. Says whether it was swapped in.
+    def replan(self, model: M, stopping: Callable[[], bool]) -> None:
+        """Search by ``model``; hand the plan over when it promises enough. Live trials decide (``live_tuner``).
 
-        Does nothing on a target that runs whole networks here: a search would take the machine from its
-        requests, times always move, and one run of each plan decides nothing. Live trials do (``live_tuner``).
+        Does nothing on a target that runs whole networks here: a search would take the machine from its requests.
         """
         work, current = self._work, self._work.published.current
         if isinstance(work.target, WholeNetworks):
-            return False
+            return
         proposal = self._learning.plan(model, current, self._dataset.fresh(), stopping)
         if proposal is None:
-            return False
+            return
         self.take_in(proposal.records)
-        table = compile_table(current.graph, proposal.choices, work.target.spec, work.cache)
-        proposed = annotated(link_table(table, work.target), model, current.model_version)
+        proposed = compile_table(current.graph, proposal.choices, work.target.spec, work.cache)
         measured = Observations(self._twins, self._dataset.fresh())
         old = self._price(model, current, measured)
         new = self._price(model, proposed, measured)
@@ -62,9 +59,9 @@ class Replanner(Generic[M]):
                 f"{work.options.margin:.0%}",
                 figures,
             )
-            return False
+            return
         self._tell(EventKind.PROPOSED, f"a plan expected to be {gain:.1%} better", figures)
-        return self._decide(proposed, compare(current, proposed, work.target, work.inputs()))
+        work.hand_over(proposal.choices)
 
     def take_in(self, records: Sequence[Record]) -> None:
         """Keep measurements in the store, and learn from them."""
@@ -84,34 +81,3 @@ class Replanner(Generic[M]):
                 else self._learning.paid(record)
             )
         return total
-
-    def _decide(self, proposed: ProgramTable, trial: TrialRuns) -> bool:
-        """Publish the proposed table if it computes the same and was measured to cost less on all inputs in total."""
-        at, recorder = self._work.clock(), self._work.recorder
-        for trace in (*trial.current, *trial.proposed):
-            self.take_in(recorder.records(trace, at))
-        old = sum(map(self._learning.paid, trial.current))
-        new = sum(map(self._learning.paid, trial.proposed))
-        count = len(trial.current)
-        figures = {
-            "inputs": float(count),
-            "current": float(old),
-            "proposed": float(new),
-            "gain": 1 - new / old,
-            "largest_difference": trial.largest_difference,
-        }
-        unit = self._learning.unit
-        on = "" if count == 1 else f" on {count} inputs"
-        text = f"{new} {unit} against {old} of the current plan{on}"
-        self._tell(EventKind.MEASURED, text, figures)
-        if not trial.agrees:
-            text = f"its outputs differ by {trial.largest_difference:.2g} from the current plan's"
-            self._tell(EventKind.REFUSED, text, figures)
-            return False
-        if new >= old:
-            self._tell(EventKind.REFUSED, "measured no better than the current plan", figures)
-            return False
-        version = self._work.published.swap(proposed).plan_version
-        text = f"plan {version} runs from now on, for {1 - new / old:.1%} fewer {unit}"
-        self._tell(EventKind.SWAPPED, text, {"plan_version": float(version), **figures})
-        return True

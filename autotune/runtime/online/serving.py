@@ -6,7 +6,8 @@ A request reads a reference and counts; it never waits for a lock or a compiler.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import is_
 from typing import Protocol
 
 import numpy as np
@@ -17,10 +18,8 @@ from autotune.runtime.execution.execution import RunTrace, execute
 from autotune.runtime.execution.origin import GroupName
 from autotune.runtime.execution.program_table import CurrentTable, GroupStep, ProgramTable
 from autotune.runtime.online.input_samples import EVERY, InputSamples
+from autotune.runtime.online.pace import HERE, Pace
 from autotune.targets.protocol import Target
-
-WINDOW_RUNS = 64
-"""Runs whose median tells what a group takes now."""
 
 Seconds = Mapping[GroupName, float]
 """What each group of a plan takes in one run."""
@@ -48,15 +47,23 @@ class Trial(Protocol):
 class Serving:
     """Runs requests, from any threads. One other thread begins and ends trials, and reads what groups take."""
 
-    def __init__(self, published: CurrentTable, target: Target) -> None:
+    def __init__(
+        self,
+        published: CurrentTable,
+        target: Target,
+        pace: Pace = HERE,
+        costs: Callable[[RunTrace], Nanoseconds] | None = None,
+    ) -> None:
+        """``costs`` gives what each step of a run took; None: the nanoseconds of a native call."""
         self.published, self._target = published, target
+        self.pace, self._costs = pace, costs
         self.samples = InputSamples()
         self.runs = 0
         """Requests so far."""
         self.ticks = itertools.count()
         """Gives a number to the beginning and to the end of each request."""
         self._offered_at = 0
-        self._window = _Window(published.current)
+        self._window = _Window(published.current, pace.window_runs)
         self._trial: tuple[Trial, Sequence[ProgramTable]] | None = None
         self.first_tick = self.end_tick = 0
         """Ticks of the next requests that a trial looks at: from the first one on, before the end."""
@@ -75,7 +82,10 @@ class Serving:
         table = self.published.current if trial is None or turn is None else trial[1][turn[1]]
         outputs, trace = execute(table, self._target, inputs)
         is_alone = next(self.ticks) == begun + 1  # no other request began or ended meanwhile
-        taken: Nanoseconds = trace.groups.nanoseconds  # type: ignore[attr-defined]  # one native call
+        if self._costs is not None:  # counted: what other requests wait for is no cost
+            taken, is_alone = self._costs(trace), True
+        else:
+            taken = trace.groups.nanoseconds  # type: ignore[attr-defined]  # one native call
         if turn is None:
             self._window.add(table, taken, is_alone)
         if trial is not None:
@@ -91,7 +101,7 @@ class Serving:
     def is_quiet(self) -> bool:
         """True where one request in ``watching.WATCHED`` is enough, and those from ``first_tick`` to ``end_tick``: the others
         only take two of ``ticks``."""
-        return self._window.is_full
+        return self._window.is_full and self.pace.is_here
 
     def _watch(self, trial: Trial) -> None:
         first, end = trial.window
@@ -108,17 +118,17 @@ class Serving:
 
     def renew(self) -> None:
         """Forget what groups took: another version runs from now on."""
-        self._window = _Window(self.published.current)
+        self._window = _Window(self.published.current, self.pace.window_runs)
 
     def seconds(self) -> Seconds | None:
         """Return what each group of the published version takes; None before there are enough runs."""
         if not self._window.is_of(self.published.current):  # another thread has published
             self.renew()
         rows = self._window.rows()
-        if len(rows) < WINDOW_RUNS:
+        if len(rows) < self.pace.window_runs:
             return None
         alone = rows[rows[:, -1] == 1]
-        chosen = alone if len(alone) >= WINDOW_RUNS // 2 else rows
+        chosen = alone if len(alone) >= self.pace.window_runs // 2 else rows
         return median_seconds(self._window.steps, chosen[:, :-1])
 
 
@@ -128,17 +138,20 @@ class _Window:
     Objects of past runs would take cold memory: 1 % of a request of 0.25 ms.
     """
 
-    def __init__(self, table: ProgramTable) -> None:
-        self.steps = table.group_steps
+    def __init__(self, table: ProgramTable, count: int) -> None:
+        self.steps, self._count = table.group_steps, count
         self._executable = table.executable
         self._row_bytes = 8 * (len(self.steps) + 1)
         self._rows = bytearray()
         self.is_full = False
-        """True once ``WINDOW_RUNS`` runs are known."""
+        """True once ``count`` runs are known."""
 
     def is_of(self, table: ProgramTable) -> bool:
         """Return True if the table is the version."""
-        return table.executable is self._executable
+        if table.executable is not None or self._executable is not None:
+            return table.executable is self._executable
+        programs = [[step.program for step in x] for x in (table.group_steps, self.steps)]
+        return len(programs[0]) == len(programs[1]) and all(map(is_, *programs))
 
     def add(self, table: ProgramTable, taken: Nanoseconds, is_alone: bool) -> None:
         """Take in a run, of any thread; none of another version."""
@@ -146,13 +159,13 @@ class _Window:
             return
         rows = self._rows
         rows.extend(taken.tobytes() + (_ALONE if is_alone else _AMONG_OTHERS))  # at once
-        self.is_full = len(rows) >= WINDOW_RUNS * self._row_bytes
-        if len(rows) > 4 * WINDOW_RUNS * self._row_bytes:
-            del rows[: 2 * WINDOW_RUNS * self._row_bytes]
+        self.is_full = len(rows) >= self._count * self._row_bytes
+        if len(rows) > 4 * self._count * self._row_bytes:
+            del rows[: 2 * self._count * self._row_bytes]
 
     def rows(self) -> Nanoseconds:
-        """Return the newest ``WINDOW_RUNS`` runs, [runs, steps and whether it was alone]."""
-        newest = bytes(self._rows[-WINDOW_RUNS * self._row_bytes :])
+        """Return the newest ``count`` runs, [runs, steps and whether it was alone]."""
+        newest = bytes(self._rows[-self._count * self._row_bytes :])
         return np.frombuffer(newest, np.int64).reshape(-1, len(self.steps) + 1)
 
 

@@ -15,8 +15,8 @@ from autotune.runtime.execution.origin import GroupName
 from autotune.runtime.variants.edits import Edit, Grouping, applies
 
 SHIFT = 0.1
-"""Change of a group's time, beside that of the rest of the network, that is a real one. Medians of ``WINDOW_RUNS``
-runs of one program differ by a few per cent."""
+"""Change of a group's time, beside that of the rest of the network, that is a real one. Medians of 64 runs of one program
+differ by a few per cent."""
 RETRY_RUNS, RETRY_SECONDS = 256, 2.0
 """Runs before a shift may lead to another trial, and the least time that they take; twice as many after each that changed
 nothing."""
@@ -70,15 +70,18 @@ class Settled:
         around = rest / self.rest_seconds if self.rest_seconds > 0 and rest > 0 else 1.0
         return own / self.seconds / around
 
-    def has_shifted(self, seconds: Mapping[GroupName, float], run: int) -> bool:
-        """Return True if its groups take another time now, and the last trial is some runs ago."""
+    def has_shifted(
+        self, seconds: Mapping[GroupName, float], run: int, is_timed: bool = True
+    ) -> bool:
+        """Return True if its groups take another time now, and the last trial is some runs ago, and some time if
+        ``is_timed``."""
         shift = self.shift(seconds)
         is_other = shift is not None and not 1 / (1 + SHIFT) <= shift <= 1 + SHIFT
-        return is_other and self._rested(run, RETRY_RUNS, RETRY_SECONDS)
+        return is_other and self._rested(run, RETRY_RUNS, is_timed * RETRY_SECONDS)
 
-    def has_aged(self, run: int) -> bool:
-        """Return True if the last trial is very many runs ago."""
-        return self._rested(run, AGED_RUNS, AGED_SECONDS)
+    def has_aged(self, run: int, is_timed: bool = True) -> bool:
+        """Return True if the last trial is very many runs ago, and some time if ``is_timed``."""
+        return self._rested(run, AGED_RUNS, is_timed * AGED_SECONDS)
 
     def _rested(self, run: int, runs: int, seconds: float) -> bool:
         """Return True if the last trial is so many runs ago, and so much of their time."""
@@ -109,9 +112,13 @@ def _sum(groups: Iterable[Grouping], seconds: Mapping[GroupName, float]) -> floa
 
 
 class Ledger:
-    """What a session's learning has decided. Used by one thread."""
+    """What a session's learning has decided. Used by one thread.
 
-    def __init__(self) -> None:
+    ``is_timed`` says that decisions rest for some time too: on a machine whose runs disturb each other.
+    """
+
+    def __init__(self, is_timed: bool = True) -> None:
+        self._is_timed = is_timed
         self._settled: dict[str, Settled] = {}
         self._open: set[str] = set()
 
@@ -156,7 +163,7 @@ class Ledger:
             if not one.is_adopted
             and key not in self._open
             and applies(plan, one.edit)
-            and (one.has_shifted(seconds, run) or one.has_aged(run))
+            and (one.has_shifted(seconds, run, self._is_timed) or one.has_aged(run, self._is_timed))
         ]
         self._open |= {one.edit.key for one in again}
         return tuple(one.edit for one in again)
@@ -179,7 +186,7 @@ class Ledger:
         """Return an adopted edit to undo, and why. ``usage`` is the network's share of the runs on this machine."""
         standing = [one for one in self.adopted if applies(plan, one.edit.undone(0.0))]
         for one in standing:
-            if one.has_shifted(seconds, run):
+            if one.has_shifted(seconds, run, self._is_timed):
                 return one, SplitReason.SHIFTED
         costly = [one for one in standing if one.extra_bytes > 0]
         if costly and usage < RARE:
@@ -187,5 +194,5 @@ class Ledger:
         if sum(one.extra_bytes for one in costly) > CROWDED_BYTES:
             least = min(costly, key=lambda one: one.gain_seconds / one.extra_bytes)
             return least, SplitReason.CROWDED
-        aged = next((one for one in standing if one.has_aged(run)), None)
+        aged = next((one for one in standing if one.has_aged(run, self._is_timed)), None)
         return None if aged is None else (aged, SplitReason.AGED)

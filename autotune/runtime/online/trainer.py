@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Generic
 
-from autotune.operators.tensor import Array
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable
 from autotune.runtime.online.background_worker import BackgroundWorker, Failure, Life, Restart, Work
 from autotune.runtime.online.host_drift import looks_apart_seconds
-from autotune.runtime.online.input_samples import InputSamples
 from autotune.runtime.online.learned_state import LearnedState
 from autotune.runtime.online.learner import Learner
 from autotune.runtime.online.learner_context import LearnerContext
@@ -23,6 +21,7 @@ from autotune.runtime.online.recorder import FinishedRun, Recorder
 from autotune.runtime.online.steady_clock import SteadyClock
 from autotune.store.store import Store
 from autotune.targets.protocol import ExclusiveTarget, Target
+from autotune.tuner.choice import Choice
 
 RECORDS_KEPT = 50_000
 """Records of runs that stay in the store per machine: a small network makes millions in an hour."""
@@ -43,8 +42,8 @@ class OnlineTrainer(Generic[M]):
     store.
 
     A failure of either never reaches the runs: it is an event, and the work begins anew after a pause. ``wait_idle``
-    and ``close`` raise a failure that lasts. ``closing`` is set when the session closes; ``drifted`` is called, from a
-    thread of its own, when drift is found.
+    and ``close`` raise a failure that lasts. ``closing`` is set when the session closes. Threads of its own call ``drifted``
+    when drift is found, and ``hand_over`` with a plan to try.
     """
 
     def __init__(
@@ -63,12 +62,13 @@ class OnlineTrainer(Generic[M]):
         restart: Restart | None = None,
         closing: threading.Event | None = None,
         drifted: Callable[[], None] = lambda: None,
+        hand_over: Callable[[Sequence[Choice]], None] = lambda choices: None,
     ) -> None:
         self._clock = SteadyClock() if clock is None else clock
         self._published, self._target, self._cache, self._store = published, target, cache, store
         self._options, self._learning_by = options, learning
         self._closing = threading.Event() if closing is None else closing
-        self._drifted = drifted
+        self._drifted, self._hand_over = drifted, hand_over
         self._runs_here = isinstance(target, ExclusiveTarget)
         self._look_seconds = looks_apart_seconds(options.rule) if self._runs_here else 0.0
         self._next_look_seconds, self._observed = 0.0, 0
@@ -76,7 +76,6 @@ class OnlineTrainer(Generic[M]):
         self._recorder = Recorder(target, published.current.graph.name)
         self._lock = threading.Lock()
         self._finished = 0
-        self._samples = InputSamples()
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         # a clock that was ahead when the model was trained must not make all that follows old
         now = self._clock()
@@ -98,7 +97,7 @@ class OnlineTrainer(Generic[M]):
         with self._lock:
             return tuple(self._events)
 
-    def observe(self, trace: RunTrace, inputs: Mapping[str, Array]) -> None:
+    def observe(self, trace: RunTrace) -> None:
         """Hand over one finished run. Returns at once. Of short runs on this machine some are looked at, as many as the
         drift detector takes; each stands for those before it.
 
@@ -111,8 +110,6 @@ class OnlineTrainer(Generic[M]):
             if now < self._next_look_seconds:
                 return
             self._next_look_seconds = now + self._look_seconds
-        if not self._runs_here:  # here nothing is measured beside the runs
-            self._samples.offer(inputs)
         count, self._observed = self._finished - self._observed, self._finished
         self._recording.put((now, trace, count))
 
@@ -135,8 +132,8 @@ class OnlineTrainer(Generic[M]):
         """Make a learner from the store and from what is believed: the first one, or one after a failure."""
         context = LearnerContext(
             self._published, self._target, self._cache, self._store, self._recorder, self._options,
-            self._samples.recorded, self._learning.newest, self._clock,
-            lambda: self._closing.is_set() or life.is_over, self._tell,
+            self._learning.newest, self._clock, lambda: self._closing.is_set() or life.is_over, self._tell,
+            self._hand_over,
         )  # fmt: skip
         return Learner(context, self._state, self._learning_by).take
 

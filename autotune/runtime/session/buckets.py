@@ -219,8 +219,7 @@ class Buckets:
                 f"{seconds:.2f} s with {len(padded.masks)} masks"
             )
             self._tell(EventKind.PADDED, text)
-        # a user's file is imported at extents that nobody asked for: whatever that raises, ours or of ONNX or numpy, it is
-        # no proof. Runs go on unpadded, and the event tells the reason
+        # a file is imported at extents that nobody asked for: whatever ONNX or numpy raises, it is no proof
         except Exception as error:  # noqa: BLE001
             self._limit(line.symbol, bucket)
             text = f"{self._name}: {line.symbol} up to {bucket}: runs no padded inputs: {one_line(str(error)) or error}"

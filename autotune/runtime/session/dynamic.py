@@ -58,9 +58,9 @@ class DynamicSession:
 
     A run binds open dimensions by the arrays that it is given. For every new binding the network is
     specialised: imported, planned and compiled by a session of its own; ``VERSIONS_KEPT`` of them
-    stay, the least recently used goes first. No run waits for the compiler on this CPU: numpy
-    answers until the programs of a binding are there (``TieredPart``). A decoder's steps have theirs when
-    the session is open. Control flow is a tree: each straight piece and each body is a network of its own,
+    stay, the least recently used goes first. No run waits for the compiler: numpy answers until the
+    programs of a binding are there (``TieredPart``); ``traced_run``, which is for costs, waits. On this CPU
+    padded inputs run by buckets too, and a decoder's steps have their programs when the session is open. Control flow is a tree: each straight piece and each body is a network of its own,
     with versions of its own. Plans run the versions whose graphs they were made for; other versions are
     planned by rule.
 
@@ -99,8 +99,8 @@ class DynamicSession:
         register(self)
 
     def _opened_buckets(self, stamp: FileStamp | None) -> Buckets | None:
-        """What runs new shapes on padded inputs; None where runs are for their costs, and without open
-        dimensions. Proofs are kept by the file's ``stamp``."""
+        """What runs new shapes on padded inputs; None without open dimensions, and on emulated machines: padding
+        costs cycles there, and shapes share programs by dispatch. Proofs are kept by the file's ``stamp``."""
         if self._dims is None or not isinstance(self.target, WholeNetworks):
             return None
         queues = self._proofs, self._queue
@@ -109,11 +109,8 @@ class DynamicSession:
         return Buckets(self.model, self.name, self._dims, self._tiered, queues, self._runs, kept)
 
     def _part(self, graph: Graph) -> Runnable:
-        """One graph: compiled in the background where runs are for their answers; at once where they
-        are for their costs, on emulated machines, and where the caller is patient."""
-        if self._runs.is_patient or not isinstance(self.target, WholeNetworks):
-            return self._open_part(graph)
-        return self._tiered(graph)
+        """One graph: compiled in the background, or at once where the caller is patient."""
+        return self._open_part(graph) if self._runs.is_patient else self._tiered(graph)
 
     def _tiered(self, graph: Graph) -> TieredPart:
         return TieredPart(graph, self._open_part, self._queue, self._runs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping
+from contextlib import ExitStack
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -76,13 +77,12 @@ class GraphSession:
         self._own_store = initial.records if initial.owns_records else None
         self._current = CurrentTable(initial.table)
         histories = self.history, self._profile
-        try:
+        with ExitStack() as failed:
+            failed.callback(self._close_store)  # nothing else is open yet
             self._learners = Learners(
                 opened, initial, self._current, request, histories, self._is_part
             )
-        except BaseException:  # a store that was opened here is all that is open yet
-            self._close_store()
-            raise
+            failed.pop_all()
         if self._is_part:
             weakref.finalize(self, self.history.close_graph, self._profile).atexit = False
         else:
@@ -119,7 +119,7 @@ class GraphSession:
             outputs, trace = execute(self._current.current, self.target, fed)
             next(quiet.ticks)
             if learners.trainer is not None:
-                learners.trainer.observe(trace, fed)
+                learners.trainer.observe(trace)
         self._last_run = trace
         made = self._adapter.from_float32(outputs)
         self._profile.record(trace, began, perf_counter_ns())

@@ -147,19 +147,19 @@ class Learners:
             initial.cache,
             initial.records,
             initial.model,
-            Objective.LATENCY if request.plan is None else request.plan.objective,
+            _objective(request),
             request.options or OnlineOptions(),
             drifted=(lambda: None) if tuner is None else tuner.drift,
+            hand_over=(lambda choices: None) if tuner is None else tuner.consider,
         )
 
     def _start_tuning(
         self, opened: OpenedGraph, initial: InitialTable, request: OpenRequest
     ) -> LiveTuning | None:
-        """Tune on live requests, on targets that run whole networks on this machine."""
+        """Tune on live requests."""
         from autotune.runtime.online.live_tuning import live_tuning
 
-        history, model = self._history, initial.model
-        ranked_by = None if model is None or model.is_typical else model.to_bytes()
+        history = self._history
         tuning = live_tuning(
             self._current,
             self._target,
@@ -167,7 +167,9 @@ class Learners:
             self._profile.pairs,
             lambda: registry().usage(history),
             0 if request.options is None else request.options.seed,
-            ranked_by,
+            initial.model,
+            initial.cache,
+            _objective(request),
         )
         if tuning is not None:
             weakref.finalize(self, tuning.stop)  # of a session that nobody closes
@@ -194,7 +196,7 @@ class Learners:
             specialiser.note(turn, perf_counter_ns() - began)
         if self.trainer is not None and special is None:
             on_trial = trace.layout is not self._current.current.layout
-            self.trainer.observe(trace._replace(plan_version=ON_TRIAL) if on_trial else trace, fed)
+            self.trainer.observe(trace._replace(plan_version=ON_TRIAL) if on_trial else trace)
         if tuner is not None:
             is_quiet = specialiser is None or specialiser.is_quiet
             self.quiet = tuner.quiet if is_quiet else None
@@ -236,6 +238,8 @@ class Learners:
             self._queue.wait(timeout_seconds)
         if self.trainer is not None:
             self.trainer.wait_idle(timeout_seconds)
+        if self.tuner is not None:
+            self.tuner.wait_idle(timeout_seconds)
 
     def close(self) -> None:
         """Stop them all. Raises ``AutotuneError`` when the learning failed."""
@@ -244,3 +248,7 @@ class Learners:
         for one in (self._queue, self._placed, self.tuner, self.trainer):
             if one is not None:
                 one.close()
+
+
+def _objective(request: OpenRequest) -> Objective:
+    return Objective.LATENCY if request.plan is None else request.plan.objective

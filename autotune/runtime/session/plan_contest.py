@@ -17,7 +17,7 @@ from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits
 from autotune.runtime.execution.execution import execute
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.random_inputs import draw_graph_inputs
-from autotune.runtime.online.trial import agree
+from autotune.runtime.online.agreement import agree
 from autotune.runtime.session.initial_table import initial_table
 from autotune.runtime.session.opening import OpenedGraph
 from autotune.targets.protocol import Target

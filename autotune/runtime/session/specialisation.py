@@ -30,8 +30,8 @@ from autotune.runtime.guards.guard import Guard
 from autotune.runtime.guards.sharing import count_programs, share_programs
 from autotune.runtime.guards.specialiser import Build, Built
 from autotune.runtime.guards.variant import Variant, Worth
+from autotune.runtime.online.agreement import agree
 from autotune.runtime.online.input_samples import Inputs
-from autotune.runtime.online.trial import agree
 from autotune.runtime.session.cost_graph import rates_of, total
 from autotune.runtime.session.initial_table import variant_table
 from autotune.runtime.session.opening import OpenedGraph

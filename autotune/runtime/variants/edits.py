@@ -102,6 +102,24 @@ def choices_of(groups: Groups, groupings: Iterable[Grouping]) -> tuple[Choice, .
     return tuple(Choice(groups.of(names), schedule) for names, schedule in groupings)
 
 
+def edits_between(before: Sequence[Grouping], after: Sequence[Grouping]) -> tuple[Edit, ...]:
+    """Return the edits that make one plan of another: each of the fewest groups that cover the same operators."""
+    gone, new = (
+        [one for one in x if one not in set(y)] for x, y in ((before, after), (after, before))
+    )
+    home = {name: {name} for names, _ in gone for name in names}
+    for names, _ in (*gone, *new):
+        whole = set().union(*(home[name] for name in names))
+        home |= dict.fromkeys(whole, whole)
+    made = []
+    for whole in {id(x): x for x in home.values()}.values():
+        removed, added = (tuple(x for x in y if x[0][0] in whole) for y in (gone, new))
+        by = (EditKind.CUT, EditKind.RESCHEDULE, EditKind.MERGE)
+        kind = by[1 + (len(added) < len(removed)) - (len(added) > len(removed))]
+        made.append(Edit(kind, removed, added, 0.0))
+    return tuple(made)
+
+
 def applies(groupings: Iterable[Grouping], edit: Edit) -> bool:
     """Return True if the plan has all the groups that an edit replaces."""
     return set(edit.removed) <= set(groupings)

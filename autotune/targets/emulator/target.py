@@ -113,6 +113,10 @@ class EmulatorTarget:
         """
         self.drift(replace(self._drift, dram_bandwidth=float(dram_bandwidth)))
 
+    def prepare(self, program: Program) -> None:
+        """Verify and decode a program ahead of its first run, which then waits for neither. Raises ``ProgramError``."""
+        self._load(program)
+
     def time(self, program: Program, parameters: Parameters | None = None) -> Execution:
         """Return the cost of a program, without numerics; CASEs dispatch on ``parameters``.
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from autotune.runtime.online.bursts import BurstShape
 from autotune.runtime.online.compared_runs import Scope
-from autotune.runtime.online.live_screening import ROUNDS, LiveScreening
+from autotune.runtime.online.live_screening import LiveScreening
+from autotune.runtime.online.pace import HERE
 from autotune.runtime.online.trial_budget import TrialBudget
 from autotune.runtime.variants.edits import Edit, EditKind
 from autotune.schedule.schedule import NestSchedule, Schedule
@@ -70,7 +71,7 @@ def test_a_harmful_version_takes_one_burst_and_the_others_all_of_theirs() -> Non
         for _ in entry.ratios
     )
     assert counts[schedule(3)] == PLACES
-    assert all(counts[schedule(1 + number)] == ROUNDS * PLACES for number in (0, 1, 3, 4))
+    assert all(counts[schedule(1 + number)] == HERE.rounds * PLACES for number in (0, 1, 3, 4))
 
 
 def test_a_screening_ends_though_its_last_bursts_are_lost() -> None:

@@ -15,7 +15,7 @@ from autotune.errors import AutotuneError
 from autotune.runtime.execution.event import EventKind
 from autotune.runtime.online.bursts import GAP, BurstShape
 from autotune.runtime.online.live_tuner import EVENTS_KEPT
-from autotune.runtime.online.serving import WINDOW_RUNS
+from autotune.runtime.online.pace import HERE
 from autotune.runtime.online.trial_budget import BUDGET
 from autotune.runtime.variants.variants import Names
 from tests.runtime.online.live_case import Bench, DrawnMachine, chain, grouped, merge
@@ -222,7 +222,7 @@ def test_events_are_bounded() -> None:
 
 def test_nothing_is_proposed_before_there_is_a_profile() -> None:
     b = Bench(merged(0.7), [P0T0])
-    b.run(WINDOW_RUNS - 1)
+    b.run(HERE.window_runs - 1)
     assert not b.proposer.seen
 
 

@@ -12,11 +12,13 @@ from autotune.errors import AutotuneError
 from autotune.runtime.execution.event import EventKind
 from autotune.runtime.online import live_tuning
 from autotune.runtime.online.live_tuning import LiveTuning
+from autotune.runtime.online.pace import HERE
 
 
 class Nothing:
     """Stands in for what serves and for what proposes."""
 
+    pace = HERE
     closed = 0
 
     def end_trial(self) -> None:

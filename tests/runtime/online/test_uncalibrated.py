@@ -61,7 +61,7 @@ class Bench:
     def run(self, count: int) -> None:
         for _ in range(count):
             _, trace = execute(self.published.current, self.machine, self.feeds)
-            self.trainer.observe(trace, self.feeds)
+            self.trainer.observe(trace)
             if self.trainer._finished % 512 == 0:
                 self.trainer.wait_idle(60)
         self.trainer.wait_idle(60)
@@ -177,7 +177,7 @@ def test_of_short_runs_the_trainer_takes_as_many_as_the_detector(tmp_path: Path)
     _, trace = execute(bench.published.current, bench.machine, bench.feeds)
     for _ in range(1000):
         now += 1e-4
-        trainer.observe(trace, bench.feeds)
+        trainer.observe(trace)
     trainer.close()
     bench.store.close()
     assert len(taken) == pytest.approx(0.1 / looks_apart_seconds(None), abs=2)

@@ -10,7 +10,7 @@ import pytest
 
 from autotune import Session
 from autotune.runtime.online import live_tuning
-from autotune.runtime.online.serving import WINDOW_RUNS
+from autotune.runtime.online.pace import HERE
 from autotune.runtime.online.watching import WATCHED
 from autotune.runtime.session.graph_session import GraphSession
 from tests.tuner.search_case import chain
@@ -26,7 +26,7 @@ def resting(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[GraphSession, Arr
         network = session._network
         assert isinstance(network, GraphSession)
         inputs = session.draw_inputs(np.random.default_rng(0))
-        for _ in range(WINDOW_RUNS):
+        for _ in range(HERE.window_runs):
             session.run(inputs)
         yield network, inputs
 
@@ -79,4 +79,4 @@ def test_requests_are_profiled_whether_watched_or_not(
     network, inputs = resting
     for _ in range(40):
         network.run(inputs)
-    assert {row.executions for row in network.profile()} == {WINDOW_RUNS + 40}
+    assert {row.executions for row in network.profile()} == {HERE.window_runs + 40}

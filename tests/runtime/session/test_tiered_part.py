@@ -47,9 +47,11 @@ class Blocked:
 
 
 @contextmanager
-def opened(tmp_path: Path, blocked: Blocked) -> Iterator[tuple[Session, Path]]:
+def opened(
+    tmp_path: Path, blocked: Blocked, target: str = "cpu:1"
+) -> Iterator[tuple[Session, Path]]:
     path = saved(tmp_path, LAYERS)
-    with Session(path, "cpu:1", tmp_path / "store.db") as session:
+    with Session(path, target, tmp_path / "store.db") as session:
         try:
             yield session, path
         finally:
@@ -57,11 +59,12 @@ def opened(tmp_path: Path, blocked: Blocked) -> Iterator[tuple[Session, Path]]:
             session.wait_idle(WAIT_SECONDS)
 
 
+@pytest.mark.parametrize("target", ["cpu:1", "edge"])
 def test_many_threads_with_many_new_shapes_are_answered_while_the_compiler_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     blocked = Blocked(monkeypatch)
-    with opened(tmp_path, blocked) as (session, path), ThreadPoolExecutor(8) as pool:
+    with opened(tmp_path, blocked, target) as (session, path), ThreadPoolExecutor(8) as pool:
         shapes = [(1, seq) for seq in (3, 5, 6, 7, 9, 11)]  # none is a bucket
         expected = {shape: wanted(path, drawn(*shape))["y"] for shape in shapes}
 
