@@ -11,6 +11,8 @@ from autotune.measure.cluster.cluster import Cluster, check_workers
 from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits, limits_of
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.targets.protocol import Target
+from autotune.tuner.objective import Objective
+from autotune.tuner.options import DEFAULT_STRATEGY
 from autotune.tuner.plan import KIND as PLAN
 
 
@@ -61,6 +63,20 @@ def check_strategy(strategy: str, machine: Target) -> None:
         raise InputError(
             f"strategy exact proves a sum of predicted costs, and on {machine.name} groups cost what their neighbours leave "
             "in the caches; take model, greedy, heuristic, random, tpe or gp"
+        )
+
+
+def check_objective(objective: Objective, strategy: str, machine: Target) -> None:
+    """Raise ``InputError`` for least peak memory where no search looks for it."""
+    if not objective.is_memory:
+        return
+    if not isinstance(machine, WholeNetworks):
+        raise InputError(
+            f"objective memory is for searches on this CPU, and {machine.name} is not; take latency, energy or energy-delay"
+        )
+    if strategy != DEFAULT_STRATEGY:
+        raise InputError(
+            f"strategy {strategy} proposes plans by their time; for objective memory take {DEFAULT_STRATEGY}"
         )
 
 

@@ -24,16 +24,19 @@ class Objective:
     """Cost of a run: ``cycle_weight`` × cycles + ``energy_weight`` × femtojoules, or the product of both.
 
     A search minimises a sum, since costs of groups add up. For the product (``is_product``) it minimises
-    several sums one after the other. Make one by ``parse`` or ``weighted``, or take a constant.
+    several sums one after the other. Of least peak memory (``is_memory``) only a search on this CPU knows plans; among
+    those it minimises cycles. Make one by ``parse`` or ``weighted``, or take a constant.
     """
 
     LATENCY: ClassVar[Objective]
     ENERGY: ClassVar[Objective]
     ENERGY_DELAY: ClassVar[Objective]
+    MEMORY: ClassVar[Objective]
 
     cycle_weight: float
     energy_weight: float
     is_product: bool = False
+    is_memory: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Objective:
@@ -65,7 +68,7 @@ class Objective:
     @property
     def unit(self) -> str:
         """Unit of its costs."""
-        if self == self.LATENCY:
+        if not self.weighs_energy:
             return "cycles"
         return "femtojoules" if self == self.ENERGY else "weighted cycles"
 
@@ -88,10 +91,12 @@ class Objective:
 Objective.LATENCY = Objective(1.0, 0.0)
 Objective.ENERGY = Objective(0.0, 1.0)
 Objective.ENERGY_DELAY = Objective(0.0, 0.0, is_product=True)
+Objective.MEMORY = Objective(1.0, 0.0, is_memory=True)
 _BY_NAME = {
     "latency": Objective.LATENCY,
     "energy": Objective.ENERGY,
     "energy-delay": Objective.ENERGY_DELAY,
+    "memory": Objective.MEMORY,
 }
 NAMES = tuple(_BY_NAME)
 """Objectives by name; a weighted sum such as ``latency+4e-07*energy`` is one too."""

@@ -14,6 +14,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.measure.measurement import Measured
 from autotune.runtime.estimated_plans import EstimatedPlans
+from autotune.runtime.in_place.proof import certify
 from autotune.runtime.in_place.search import InPlaceSearch
 from autotune.runtime.in_place.search_setup import Allowance, SearchSetup
 from autotune.runtime.in_place.strategy_search import StrategySearch
@@ -107,12 +108,21 @@ class _TimedSearch:
         found = self._compared(runs, plans, heuristic, search)
         found = replace(found, records=(*keeper.records, *found.records))
         try:
-            return self._settled(found), is_interrupted
+            return self._certified(self._settled(found), search), is_interrupted
         except KeyboardInterrupt:
             return with_heuristic_plan(found), True
 
+    def _certified(self, found: GraphSearch, search: InPlaceSearch | StrategySearch) -> GraphSearch:
+        """Return the result with what is proved of its plan's partition."""
+        graph = self.setup.graph
+        plan = [Choice(one.group, one.schedule) for one in found.found.groups]
+        return replace(found, certificate=certify(graph, plan, search.ran, found.records))
+
     def _settled(self, found: GraphSearch) -> GraphSearch:
-        """Return the result with the plan that wins the contest."""
+        """Return the result with the plan that wins the contest, or that takes less memory where that is wanted."""
+        heuristic, is_memory = found.heuristic, self.setup.options.objective.is_memory
+        if is_memory and heuristic is not None and found.found.peak_bytes < heuristic.peak_bytes:
+            return found
         return keep_faster_plan(
             found,
             self.setup.graph,
