@@ -166,6 +166,7 @@ class _Search:
             accuracy=accuracy_of(graph),
             heuristic=measured_choices(self.evaluator, choices) if self.options.measure else None,
             bound=network_bound(graph, self.target.spec) if has_bound(self.target.spec) else None,
+            curves=state.study.curves(self.options.strategy),
             stopped="" if stop is None else str(stop) or "interrupted",
             began_from="".join(began_from),
         )

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autotune.fusion.partition import Partition
-from autotune.tuner.problem import FusionProblem
+from autotune.tuner.problem import Curve, FusionProblem
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -168,6 +168,28 @@ class PlanStudy:
     def count(self) -> int:
         """Number of trials, those of other processes and of earlier searches included."""
         return len(self.study.get_trials(deepcopy=False))
+
+    def curves(self, first: str) -> dict[str, Curve]:
+        """Return what each strategy found, the ``first`` one before others: all its searches, in the order of their trials."""
+        from optuna.trial import TrialState
+
+        taken: dict[str, int] = {first: 0}
+        falls: dict[str, list[tuple[int, float]]] = {}
+        for trial in self.study.get_trials(deepcopy=False):
+            strategy = trial.user_attrs["strategy"]
+            taken[strategy] = taken.get(strategy, 0) + trial.user_attrs["measurements"]
+            points = falls.setdefault(strategy, [])
+            cost = trial.value if trial.state is TrialState.COMPLETE else None
+            if cost is not None and (not points or cost < points[-1][1]):
+                points.append((taken[strategy], cost))
+        found: dict[str, Curve] = {}
+        for strategy, count in taken.items():
+            points = falls.get(strategy, [])
+            if points and points[-1][0] < count:
+                points.append((count, points[-1][1]))
+            if points:
+                found[strategy] = tuple(points)
+        return found
 
     def best_partitions(self) -> tuple[Partition, ...]:
         """Return the ``RESUMED`` cheapest plans of finished trials, the best first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autotune.cost_model.model import CostModel
 from autotune.display import Card, Displayed
@@ -26,7 +26,7 @@ from autotune.tuner.objective import Objective
 from autotune.tuner.peak_memory import Loads
 from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
 from autotune.tuner.precision import PrecisionFront
-from autotune.tuner.problem import FusionProblem, Trial, TriedPlan
+from autotune.tuner.problem import Curve, FusionProblem, Trial, TriedPlan
 from autotune.tuner.schedules import GroupCosts, ScoredSchedule
 
 
@@ -184,6 +184,8 @@ class GraphSearch:
     certificate: Certificate | None = None
     forms: FormChoice | None = None
     """Forms of convolutions that won against the rule's; all plans are of the network with them. None where the rule's stay."""
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    """What each strategy found for the network so far, in this search and in earlier ones of its study."""
     stopped: str = ""
     """Reason why the search ended before its time, in one line; empty if it did not."""
     began_from: str = ""

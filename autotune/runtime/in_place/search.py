@@ -133,6 +133,7 @@ class InPlaceSearch:
     _seen: set[tuple[str, Variant]] = field(default_factory=set)
     _seconds: float = 0.0
     _trial: int = 0
+    _entered: int = 0
 
     def run(self) -> tuple[Choice, ...]:
         """Improve the plan, generation by generation, until time is over or nothing was found twice."""
@@ -159,7 +160,8 @@ class InPlaceSearch:
     def _enter_plan(self) -> None:
         self.history.append((self.tried, self.plan))
         if self.trials is not None:
-            self._trial = self.trials.add(self.plan, self.ratio, self.tried)
+            self._trial = self.trials.add(self.plan, self.ratio, self.tried - self._entered)
+            self._entered = self.tried
 
     def _generation(self, groups: Groups) -> tuple[Confirmed, ...]:
         timed = self.runs.run(self.plan, RUNS)
@@ -217,7 +219,7 @@ class InPlaceSearch:
             if choice.schedule is not None:
                 alike.setdefault((choice.group.key, choice.schedule), []).append(i)
         pairs = merges(groups, self.plan, self._best_scheduled, MERGES, seconds)
-        places = []
+        places: list[Place] = []
         shares = {key: sum(seconds[i] for i in at) / total for key, at in alike.items()}
         for key, at in sorted(alike.items(), key=lambda row: -shares[row[0]]):
             if shares[key] < LEAST_SHARE or (places and is_over()):

@@ -32,7 +32,7 @@ from autotune.targets.protocol import Execution, Target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
 from autotune.tuner.options import SearchOptions
-from autotune.tuner.problem import Trial
+from autotune.tuner.problem import Curve, Trial
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import to_record
 from autotune.tuner.result import GraphSearch, GroupResult, PlanResult
@@ -160,7 +160,12 @@ class _TimedSearch:
             accuracy=accuracy_of(self.setup.graph),
             heuristic=compared,
             bound=network_roofline(self.setup.graph, self.setup.target.spec),
+            curves=self._curves(search),
         )
+
+    def _curves(self, search: InPlaceSearch | StrategySearch) -> Mapping[str, Curve]:
+        trials = search.trials
+        return {} if trials is None else trials.study.curves(trials.strategy)
 
     def _records(self, plans: Sequence[PlanResult]) -> tuple[Record, ...]:
         """Return what was measured in place, as sessions keep their runs; the store gets it."""

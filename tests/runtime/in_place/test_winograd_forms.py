@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import autotune
 from autotune.errors import InputError
 from autotune.graph.accuracy import Accuracy
+from autotune.graph.graph import Graph
 from autotune.graph.passes.winograd import forms_at
 from autotune.operators.winograd import F2, F4
 from autotune.runtime.in_place import winograd_forms
@@ -51,7 +52,7 @@ def network(path: Path) -> Path:
     return path
 
 
-def opened(path: Path) -> autotune.Graph:
+def opened(path: Path) -> Graph:
     spec = CPU.spec
     return autotune.load_network(path, layout=spec.layout, accuracy="close", formats=spec.formats)
 

@@ -50,9 +50,9 @@ def test_peaks_fall_and_every_plan_covers_the_network(name: str) -> None:
 @pytest.mark.parametrize("name", ["transformer_block", "bert_layer"])
 def test_the_arena_of_a_plan_is_as_small_as_its_peak_says(name: str) -> None:
     graph = graph_of(name)
-    drafts = Drafts(graph, CPU, CPU.spec)  # type: ignore[arg-type]
+    drafts = Drafts(graph, CPU, CPU.spec)
     for plan in plans_of(graph):
-        table = drafts.draft(plan).table(graph, CPU, CPU.workshop())  # type: ignore[arg-type,attr-defined]
+        table = drafts.draft(plan).table(graph, CPU, CPU.workshop())
         assert memory_plan(table).bound_bytes == loads_of(plan).peak_bytes
 
 
