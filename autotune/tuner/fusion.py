@@ -305,6 +305,9 @@ class _Search:
             trial = state.study.begin(
                 strategy.name, proposal.partition, proposal.decisions, len(wanted) - len(free)
             )
+            if proposal.decisions is not None and state.study.is_taken(trial):
+                state.study.give_up(trial)
+                continue
             evaluator.measure(wanted)
             cost = (state.measured if options.measure else self.problem).cost(proposal.partition)
             state.study.end(trial, cost)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 RESUMED = 4
 """Best plans of earlier searches that a later one begins from."""
 
+TAKEN = "another process runs this plan"
+"""Reason of a trial that nobody measured."""
 Decisions = Mapping[str, bool]
 """By parameter: True where its edges are fused."""
 
@@ -139,6 +141,29 @@ class PlanStudy:
         else:
             self.storage.set_trial_state_values(trial, TrialState.COMPLETE, [cost])
 
+    def is_taken(self, trial: int) -> bool:
+        """Return True if another process runs an equal plan that it began before this one.
+
+        Processes of one seed draw equal plans if neither sees the other's trial when it draws. The next draw of whoever
+        came second differs, as it sees both.
+        """
+        from optuna.trial import TrialState
+
+        own = self.storage.get_trial(trial)
+        running = self.storage.get_all_trials(
+            self.number, deepcopy=False, states=(TrialState.RUNNING,)
+        )
+        return any(
+            other.number < own.number and _told(other) == _told(own)
+            for other in running
+            if other.user_attrs.get("process") != own.user_attrs["process"]
+        )
+
+    def give_up(self, trial: int) -> None:
+        """Fail the trial of a plan that another process runs."""
+        self.storage.set_trial_user_attr(trial, "reason", TAKEN)
+        self.end(trial, None)
+
     def suggest(self, sampler: BaseSampler) -> dict[str, bool]:
         """Return the decisions that a sampler proposes after all trials, running ones included."""
         import optuna
@@ -219,6 +244,12 @@ class PlanStudy:
             host, process = trial.user_attrs.get("process", ("", 0))
             if host == socket.gethostname() and not _is_alive(process):
                 self.study.tell(trial.number, state=TrialState.FAIL)
+
+
+def _told(trial: FrozenTrial) -> tuple[object, ...]:
+    """Return what a trial says of its plan."""
+    told = {k: v for k, v in trial.user_attrs.items() if k not in ("process", "reason")}
+    return trial.params, told
 
 
 def _study_name(problem: FusionProblem, machine: str, objective: str) -> str:

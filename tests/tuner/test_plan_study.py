@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import optuna
 import pytest
+from optuna.trial import TrialState
 
 from autotune.cost_model.model import CostModel
 from autotune.fusion.greedy import unfused
@@ -78,3 +80,25 @@ def test_a_study_opens_by_optunas_own_storage_and_in_its_dashboard(tmp_path: Pat
     details = answer(page, f"/api/studies/{listed[0]['study_id']}")  # type: ignore[index]
     states = [trial["state"] for trial in details["trials"]]  # type: ignore[attr-defined]
     assert states == ["Complete", "Fail", "Complete"]
+
+
+def test_of_two_processes_with_equal_draws_the_later_one_draws_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, plan = tmp_path / "studies.db", unfused(GRAPH)
+    one, two = opened(place), opened(place)
+    count = one.count
+    assert two.count == count  # so both draw the same
+    first = one.begin("random", plan, None, 4)
+    monkeypatch.setattr(os, "getpid", lambda: os.getppid())
+    second = two.begin("random", plan, None, 4)
+    assert two.is_taken(second) and not one.is_taken(first)
+    two.give_up(second)
+    assert two.count == count + 2  # and the next draw differs
+    other = two.begin("random", plan, {**two.decided(plan), next(iter(two.distributions)): True}, 4)
+    assert not two.is_taken(other)
+    one.end(first, 100.0)
+    again = two.begin("random", plan, None, 4)
+    assert not two.is_taken(again)
+    failed = next(t for t in two.study.trials if t.state is TrialState.FAIL)
+    assert failed.user_attrs["reason"] == "another process runs this plan"

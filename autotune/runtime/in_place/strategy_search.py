@@ -165,6 +165,9 @@ class StrategySearch:
         fresh = self.evaluator.fresh(self._candidates(plan))
         decisions = None if proposal is None else proposal.decisions
         trial, number = self.trials.begin(plan, decisions, len(fresh))
+        if decisions is not None and self.trials.study.is_taken(trial):
+            self.trials.study.give_up(trial)
+            return
         try:
             ratios = self._ratios(plan, may_prune=may_prune and self.prunes)
             is_pruned = len(ratios) < TURNS
