@@ -57,7 +57,7 @@ def answer(application: object, path: str) -> dict[str, object]:
     environment: dict[str, object] = {"PATH_INFO": path, "wsgi.input": io.BytesIO()}
     setup_testing_defaults(environment)
     statuses: list[str] = []
-    parts = application(environment, lambda status, *_: statuses.append(status))  # type: ignore[operator]
+    parts = application(environment, lambda status, *_: statuses.append(status))
     text = b"".join(parts).decode()
     assert statuses[0].startswith("200"), f"{path}: {statuses[0]} {text[:200]}"
     found: dict[str, object] = json.loads(text)
@@ -77,7 +77,7 @@ def test_a_study_opens_by_optunas_own_storage_and_in_its_dashboard(tmp_path: Pat
     page = dashboard.wsgi(optuna.storages.RDBStorage(url))
     listed = answer(page, "/api/studies")["study_summaries"]
     assert [one["study_name"] for one in listed] == [name]  # type: ignore[attr-defined]
-    details = answer(page, f"/api/studies/{listed[0]['study_id']}")  # type: ignore[index]
+    details = answer(page, f"/api/studies/{listed[0]['study_id']}")
     states = [trial["state"] for trial in details["trials"]]  # type: ignore[attr-defined]
     assert states == ["Complete", "Fail", "Complete"]
 
@@ -90,7 +90,7 @@ def test_of_two_processes_with_equal_draws_the_later_one_draws_again(
     count = one.count
     assert two.count == count  # so both draw the same
     first = one.begin("random", plan, None, 4)
-    monkeypatch.setattr(os, "getpid", lambda: os.getppid())
+    monkeypatch.setattr(os, "getpid", os.getppid)
     second = two.begin("random", plan, None, 4)
     assert two.is_taken(second) and not one.is_taken(first)
     two.give_up(second)

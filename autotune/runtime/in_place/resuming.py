@@ -39,7 +39,7 @@ def frugal_start(runs: Surroundings, heuristic: Plan, plans: Sequence[Plan]) -> 
     plan's; else the heuristic plan, and 1."""
     runs.is_right(heuristic)
     for plan in reversed(plans):
-        if plan == heuristic:
+        if set(plan) == set(heuristic):
             break
         try:
             if runs.is_right(plan):

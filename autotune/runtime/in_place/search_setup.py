@@ -148,20 +148,24 @@ class SearchSetup:
         )
 
     def _start(self, runs: WholeRuns, heuristic: Plan, trials: PlanTrials) -> tuple[Plan, float]:
-        """Return the plan to begin with, and its time over the heuristic plan's: the best of earlier searches, or one of
-        least peak memory."""
+        """Return the plan to begin with, and its time over the heuristic plan's: the best of earlier searches, or the first
+        within the bound of peak memory that merges reach."""
         groups = Groups(self.graph)
-        if not self.options.objective.is_memory:
+        most = self.options.objective.most_bytes
+        if most is None:
             return resumed(runs, heuristic, trials.best_plans(groups, 1))
         plans = frugal_plans(groups, heuristic, HeuristicSchedules(self.target.spec))
-        return frugal_start(runs, heuristic, plans)
+        within = [plan for plan in plans if loads_of(plan).peak_bytes <= most]
+        first = within[0] if within else plans[-1]
+        return frugal_start(runs, heuristic, plans[: plans.index(first) + 1])
 
-    def _admission(self, plan: Plan) -> Callable[[Plan], bool]:
-        """Return which plans are tried: all, or those whose peak memory is no larger than a plan's."""
-        if not self.options.objective.is_memory:
+    def _admission(self, start: Plan) -> Callable[[Plan], bool]:
+        """Return which plans are tried: all, or those within the bound of peak memory, where the first one is."""
+        most = self.options.objective.most_bytes
+        if most is None:
             return lambda other: True
-        most = loads_of(running_order(self.graph, plan)).peak_bytes
-        return lambda other: loads_of(running_order(self.graph, other)).peak_bytes <= most
+        bound = max(most, loads_of(running_order(self.graph, start)).peak_bytes)
+        return lambda other: loads_of(running_order(self.graph, other)).peak_bytes <= bound
 
     def _by_strategy(
         self, runs: WholeRuns, heuristic: Plan, keeper: TimeKeeper, seconds: float

@@ -119,9 +119,11 @@ class _TimedSearch:
         return replace(found, certificate=certify(graph, plan, search.ran, found.records))
 
     def _settled(self, found: GraphSearch) -> GraphSearch:
-        """Return the result with the plan that wins the contest, or that takes less memory where that is wanted."""
-        heuristic, is_memory = found.heuristic, self.setup.options.objective.is_memory
-        if is_memory and heuristic is not None and found.found.peak_bytes < heuristic.peak_bytes:
+        """Return the result with the plan that wins the contest, or that takes less memory where the heuristic plan takes
+        too much."""
+        heuristic, most = found.heuristic, self.setup.options.objective.most_bytes
+        is_large = heuristic is not None and most is not None and heuristic.peak_bytes > most
+        if is_large and heuristic and found.found.peak_bytes < heuristic.peak_bytes:
             return found
         return keep_faster_plan(
             found,

@@ -11,6 +11,7 @@ from autotune import load_network
 from autotune.graph.graph import Graph
 from autotune.runtime.execution.drafts import Drafts
 from autotune.runtime.execution.memory_plan import memory_plan
+from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.in_place.whole_runs import WholeRuns
 from autotune.runtime.session.plan_contest import draw_inputs
 from autotune.runtime.variants.frugal import Plan, frugal_plans, loads_of
@@ -50,6 +51,7 @@ def test_peaks_fall_and_every_plan_covers_the_network(name: str) -> None:
 @pytest.mark.parametrize("name", ["transformer_block", "bert_layer"])
 def test_the_arena_of_a_plan_is_as_small_as_its_peak_says(name: str) -> None:
     graph = graph_of(name)
+    assert isinstance(CPU, WholeNetworks)
     drafts = Drafts(graph, CPU, CPU.spec)
     for plan in plans_of(graph):
         table = drafts.draft(plan).table(graph, CPU, CPU.workshop())
