@@ -7,9 +7,9 @@ other forms; a plan keeps its number, so that sessions open the same forms again
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits
 from autotune.runtime.in_place.screening import RUNS
 from autotune.runtime.in_place.whole_runs import WholeRuns
 from autotune.runtime.session.plan_contest import draw_inputs
+from autotune.runtime.variants.variants import Names, names_of
 from autotune.targets.protocol import Target
 from autotune.tuner.choice import Choice
 from autotune.tuner.contest import hold_contest
@@ -36,7 +37,7 @@ NEIGHBOURS = 2
 TURNS = 5
 """Turns of each choice with the rule's."""
 PROMISE = 0.99
-"""Time over the rule's from which a choice is worth a contest."""
+"""Time over the rule's from which a choice is worth a contest, by the groups that change."""
 APART = 1e-4
 """Share of an output's range by which two networks may differ: each is within 4e-5 of the exact sums
 (docs/decisions/0023-small-winograd-tiles.md)."""
@@ -47,24 +48,27 @@ Reopen = Callable[[int], Graph]
 """Opens the network with forms for so many multiply-adds a byte. Raises ``AutotuneError``."""
 
 
-def other_choices(graph: Graph, accuracy: Accuracy, usual: int) -> list[tuple[int, int]]:
-    """Return numbers of multiply-adds a byte that choose other forms than ``usual``, the nearest first on either side, each
-    with how many convolutions change."""
+def other_choices(graph: Graph, accuracy: Accuracy, usual: int) -> list[tuple[int, frozenset[str]]]:
+    """Return numbers of multiply-adds a byte that choose other forms than ``usual``, each with the convolutions that change.
+
+    Of either side in turns, the nearest first.
+    """
     base = forms_at(graph, accuracy, usual)
-    below = _steps(graph, accuracy, base, range(usual - 1, 0, -1))
     above = _steps(graph, accuracy, base, range(usual + 1, MOST + 1))
-    return [*below, *above]
+    below = _steps(graph, accuracy, base, range(usual - 1, 0, -1))
+    turns = chain.from_iterable(zip_longest(above, below))
+    return [choice for choice in turns if choice is not None]
 
 
 def _steps(
     graph: Graph, accuracy: Accuracy, base: Forms, numbers: Sequence[int]
-) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+) -> list[tuple[int, frozenset[str]]]:
+    found: list[tuple[int, frozenset[str]]] = []
     before = base
     for number in numbers:
         forms = forms_at(graph, accuracy, number)
         if forms != before and len(found) < NEIGHBOURS:
-            found.append((number, sum(forms[x] is not base[x] for x in base)))
+            found.append((number, frozenset(x for x in base if forms[x] is not base[x])))
         before = forms
     return found
 
@@ -77,19 +81,17 @@ class _Variant:
     plan: tuple[Choice, ...]
     runs: WholeRuns
 
-    def seconds(self) -> float:
-        """Seconds of a run, group by group the shortest of a few."""
-        return sum(self.runs.run(self.plan, RUNS).least.values())
+    def timed(self) -> Mapping[Names, float]:
+        """Return the seconds of each group, the shortest of a few runs."""
+        return self.runs.run(self.plan, RUNS).least
 
     def outputs(self) -> Mapping[str, Array]:
         """Run once; return the outputs by name."""
         return self.runs.execute(self.plan)
 
     def once(self) -> float:
-        """Run once; return seconds."""
-        begin = time.perf_counter()
-        self.runs.execute(self.plan)
-        return time.perf_counter() - begin
+        """Run once, warm; return seconds."""
+        return sum(self.runs.run(self.plan, 1).least.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,8 @@ class _Tried:
 class FormSearch:
     """Tries other forms of one network's convolutions on this machine.
 
-    ``usual`` is the machine's number of multiply-adds a byte; ``is_over`` tells when no further choice begins. Inputs are drawn by ``seed``
-    within ``ranges``, and plans are built within ``build``.
+    ``usual`` is the machine's number of multiply-adds a byte; ``is_over`` tells when no further choice begins. Inputs are
+    drawn by ``seed`` within ``ranges``, and plans are built within ``build``.
     """
 
     target: Target
@@ -153,17 +155,42 @@ class FormSearch:
         self,
         base: _Variant,
         number: int,
-        changed: int,
+        changed: frozenset[str],
         reopen: Reopen,
         inputs: Mapping[str, Array],
     ) -> _Tried | None:
         """Run a choice in turns with the rule's; None where it cannot be built."""
         try:
             other = self._variant(reopen(number), inputs)
-            ratios = [other.seconds() / base.seconds() for _ in range(TURNS)]
+            turns = [(base.timed(), other.timed()) for _ in range(TURNS)]
         except AutotuneError:
             return None
-        return _Tried(statistics.median(ratios), number, changed, other)
+        within = _affected(changed, (base.plan, other.plan))
+        ratios = [_ratio(before, after, within) for before, after in turns]
+        return _Tried(statistics.median(ratios), number, len(changed), other)
+
+
+def _affected(changed: frozenset[str], plans: Sequence[Sequence[Choice]]) -> frozenset[str]:
+    """Return the least set of operators with ``changed`` ones that both plans compute by groups of their own."""
+    groups = [frozenset(names_of(choice)) for plan in plans for choice in plan]
+    found = changed
+    while True:
+        grown = found.union(*(group for group in groups if not found.isdisjoint(group)))
+        if grown == found:
+            return found
+        found = grown
+
+
+def _ratio(
+    before: Mapping[Names, float], after: Mapping[Names, float], within: frozenset[str]
+) -> float:
+    """Return a network's time over that before, if only the groups ``within`` changed theirs."""
+    saved = _seconds(before, within) - _seconds(after, within)
+    return 1.0 - saved / sum(before.values())
+
+
+def _seconds(timed: Mapping[Names, float], within: frozenset[str]) -> float:
+    return sum(seconds for names, seconds in timed.items() if within.issuperset(names))
 
 
 def _agree(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> bool:

@@ -42,6 +42,7 @@ class Certificate:
     @property
     def statement(self) -> str:
         """One line in words."""
+        groups = f"{self.groups:,} group" + "s" * (self.groups != 1)
         if not self.gap:
-            return f"optimal for these costs over {self.groups:,} groups"
-        return f"at most {self.gap:.2%} above the best of {self.groups:,} groups for these costs"
+            return f"optimal for these costs over {groups}"
+        return f"at most {self.gap:.2%} above the best of {groups} for these costs"

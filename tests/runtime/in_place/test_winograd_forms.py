@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -17,6 +18,7 @@ from autotune.graph.passes.winograd import forms_at
 from autotune.operators.winograd import F2, F4
 from autotune.runtime.in_place import winograd_forms
 from autotune.runtime.in_place.winograd_forms import NEIGHBOURS, _agree, other_choices
+from autotune.runtime.variants.variants import names_of
 from autotune.targets.opening import target
 from autotune.tuner.contest import Contest
 from autotune.tuner.plan import Plan
@@ -72,7 +74,7 @@ def test_the_nearest_other_choices_on_either_side_are_tried(tmp_path: Path) -> N
         assert 0 < len(others) <= 2 * NEIGHBOURS
         for number, changed in others:
             forms = forms_at(graph, Accuracy.CLOSE, number)
-            assert changed == sum(forms[x] is not base[x] for x in base) > 0
+            assert changed == {x for x in base if forms[x] is not base[x]} != set()
         for side in (range(usual - 1, 0, -1), range(usual + 1, 33)):
             first = next((n for n in side if forms_at(graph, Accuracy.CLOSE, n) != base), None)
             assert first is None or first in dict(others)
@@ -81,10 +83,11 @@ def test_the_nearest_other_choices_on_either_side_are_tried(tmp_path: Path) -> N
 def decide(monkeypatch: pytest.MonkeyPatch, usual: str, *, is_won: bool) -> None:
     """Let every other choice take 0.8 of the usual one's time, and decide the contest."""
 
-    def seconds(variant: winograd_forms._Variant) -> float:
-        return 1.0 if variant.graph.fingerprint == usual else 0.8
+    def timed(variant: winograd_forms._Variant) -> dict[tuple[str, ...], float]:
+        seconds = 1.0 if variant.graph.fingerprint == usual else 0.8
+        return {names_of(one): seconds for one in variant.plan if one.schedule is not None}
 
-    monkeypatch.setattr(winograd_forms._Variant, "seconds", seconds)
+    monkeypatch.setattr(winograd_forms._Variant, "timed", timed)
     contest = Contest(16, 16 if is_won else 3, 1.2, is_won)
     monkeypatch.setattr(winograd_forms, "hold_contest", lambda *_: contest)
 
@@ -160,3 +163,21 @@ def test_exact_networks_keep_their_form(tmp_path: Path, monkeypatch: pytest.Monk
     )
     assert result.graphs[0].forms is None
     assert Plan.load(tmp_path / "e.plan").macs_per_byte == CPU.spec.formats.macs_per_byte
+
+
+def test_only_groups_with_a_changed_form_count() -> None:
+    """A group that both plans have and that no form changes may take what it likes."""
+    a, b, c, d = (("a", "b"), ("c",)), (("a",), ("b", "c")), ("d",), ("e",)
+    before = {a[0]: 2.0, a[1]: 1.0, c: 4.0, d: 1.0}
+    after = {b[0]: 1.0, b[1]: 1.5, c: 9.0, d: 0.1}
+    plans = [[_Named(names) for names in (*side, c, d)] for side in (a, b)]
+    within = winograd_forms._affected(frozenset({"a"}), plans)
+    assert within == {"a", "b", "c"}
+    assert winograd_forms._ratio(before, after, within) == pytest.approx(1.0 - 0.5 / 8.0)
+
+
+class _Named:
+    """A choice that has names alone."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.group = SimpleNamespace(ops=[SimpleNamespace(name=name) for name in names])
