@@ -364,6 +364,7 @@ class NetworkSearch:
             intervals_by_input(graph, self.ranges),
             self.options.seed,
             lambda: time.monotonic() - begin > FORMS_SHARE * allowed,
+            FORMS_SHARE * allowed,
             self.allowance.build,
         )
         return search.best(graph, reopen)

@@ -108,8 +108,9 @@ class _Tried:
 class FormSearch:
     """Tries other forms of one network's convolutions on this machine.
 
-    ``usual`` is the machine's number of multiply-adds a byte; ``is_over`` tells when no further choice begins. Inputs are
-    drawn by ``seed`` within ``ranges``, and plans are built within ``build``.
+    ``usual`` is the machine's number of multiply-adds a byte; ``is_over`` tells when no further choice begins, and the
+    contest ends with the next look after ``contest_seconds``. Inputs are drawn by ``seed`` within ``ranges``, and plans
+    are built within ``build``.
     """
 
     target: Target
@@ -118,6 +119,7 @@ class FormSearch:
     ranges: Mapping[str, Interval]
     seed: int
     is_over: Callable[[], bool]
+    contest_seconds: float
     build: BuildLimits = NO_LIMITS
 
     def best(self, graph: Graph, reopen: Reopen) -> tuple[Graph, FormChoice | None]:
@@ -142,7 +144,7 @@ class FormSearch:
                 best = one
         if best is None or not _agree(base.outputs(), best.variant.outputs()):
             return graph, None
-        contest = hold_contest(base.once, best.variant.once)
+        contest = hold_contest(base.once, best.variant.once, seconds=self.contest_seconds)
         if not contest.is_won:
             return graph, None
         return best.variant.graph, FormChoice(best.number, self.usual, best.changed, contest)

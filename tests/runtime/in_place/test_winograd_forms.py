@@ -89,7 +89,7 @@ def decide(monkeypatch: pytest.MonkeyPatch, usual: str, *, is_won: bool) -> None
 
     monkeypatch.setattr(winograd_forms._Variant, "timed", timed)
     contest = Contest(16, 16 if is_won else 3, 1.2, is_won)
-    monkeypatch.setattr(winograd_forms, "hold_contest", lambda *_: contest)
+    monkeypatch.setattr(winograd_forms, "hold_contest", lambda *_, seconds: contest)
 
 
 @pytest.mark.parametrize("is_won", [True, False])
