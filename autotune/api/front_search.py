@@ -10,10 +10,11 @@ from autotune.arguments import integer_of
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.ranges import Ranges
 from autotune.measure.cluster.cluster import Cluster
+from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.session.defaults import choose_target
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
-from autotune.tuner.front import DEFAULT_POINTS, FrontPoint, find_front
+from autotune.tuner.front import DEFAULT_POINTS, FrontPoint, find_front, find_memory_front
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import (
     DEFAULT_STRATEGY,
@@ -40,16 +41,20 @@ def search_front(
     storage: str | Path | None = None,
     workers: int | str | Cluster | None = None,
     each: Callable[[tuple[FrontPoint, ...]], None] | None = None,
+    seconds: float | None = None,
 ) -> tuple[FrontPoint, ...]:
-    """Return plans of a network between least latency and least energy, none of which another one beats.
+    """Return plans of a network between least latency and least energy, none of which another one beats. On this CPU they
+    are between least latency and least peak memory.
 
     ``points`` (2 or more) bounds the searches; the other arguments are those of ``search``, for each of them. Costs
-    are cycles and femtojoules, as measured. ``each`` receives the plans found so far after every search. Raises
+    are cycles, and femtojoules or bytes, as measured. ``each`` receives the plans found so far after every search. Raises
     ``AutotuneError`` as ``search`` does, and ``InputError`` for a machine that does not measure energy.
     """
     integer_of(points, "points", 2)
     machine = choose_target(target)
-    SearchOptions(objective=Objective.ENERGY).check(machine.spec)
+    is_timed = isinstance(machine, WholeNetworks)
+    if not is_timed:
+        SearchOptions(objective=Objective.ENERGY).check(machine.spec)
 
     def by_sum(weighed: Objective) -> SearchResult:
         return search(
@@ -68,6 +73,7 @@ def search_front(
             strategy=strategy,
             storage=storage,
             workers=workers,
+            seconds=seconds,
         )
 
-    return find_front(by_sum, points, each)
+    return (find_memory_front if is_timed else find_front)(by_sum, points, each)

@@ -21,26 +21,30 @@ from autotune.api.search_arguments import (
 )
 from autotune.arguments import dims_of
 from autotune.errors import InputError
+from autotune.frontend.importing import has_control_flow
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.measure.cluster.cluster import Cluster, opened_cluster
+from autotune.operators.axes import Layout
 from autotune.quantisation.loss import Loss
 from autotune.runtime.estimated_plans import heuristic_search
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.in_place.budget import Limits
-from autotune.runtime.in_place.search_setup import Allowance
+from autotune.runtime.in_place.search_setup import LEAST_SECONDS, Allowance
 from autotune.runtime.in_place.timed_search import GraphOutcome, timed_search
+from autotune.runtime.in_place.winograd_forms import FormSearch
 from autotune.runtime.session.defaults import (
     choose_accuracy,
     choose_target,
     ranges_of,
     resolve_model,
 )
-from autotune.runtime.session.opening import open_model
+from autotune.runtime.session.opening import open_model, open_network
 from autotune.runtime.session.plan_contest import keep_faster_plan
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
+from autotune.tuner.form_choice import FormChoice
 from autotune.tuner.front import FrontPoint, least_product
 from autotune.tuner.fusion import search as search_graph
 from autotune.tuner.interruption import SearchInterrupted
@@ -54,6 +58,8 @@ from autotune.tuner.study_storage import storage_for
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
+FORMS_SHARE = 0.2
+"""Share of the time of a search on this CPU after which no further choice of convolutions' forms is tried."""
 DEFAULT_SECONDS = 120.0
 """Time of a search on this CPU that chooses precisions, where the user names none."""
 
@@ -91,8 +97,9 @@ def search(
 
     ``objective`` is ``latency``, ``energy``, a sum such as ``latency+4e-07*energy`` (cycles and femtojoules), or
     ``energy-delay``. The latter is their product: it takes three to five searches, and the plan names the sum that it is
-    best for. ``accuracy`` selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere). ``ranges`` bound the
-    inputs. Both stay with the plan.
+    best for. On this CPU it may be ``memory``: groups merge until the intermediate tensors that live at once are fewest,
+    then the plan becomes as fast as its time allows. ``accuracy`` selects the algorithms (None: ``close`` on this CPU,
+    ``exact`` elsewhere). ``ranges`` bound the inputs. Both stay with the plan.
 
     On this CPU ``seconds`` bounds the whole search (None: 15 to 60, by the network's own time). ``trials`` bounds the
     improved plans there, ``measure`` the candidates of each graph (None: any number). Candidates are measured in whole
@@ -219,7 +226,7 @@ class NetworkSearch:
 
         Raises ``SearchInterrupted`` as ``run`` does.
         """
-        if self.options.objective.is_product:
+        if self.options.objective.is_product or self.options.objective.is_memory:
             raise InputError(
                 "a search with a limit of the loss minimises latency, energy or a sum of them; leave max_loss out"
             )
@@ -315,9 +322,35 @@ class NetworkSearch:
         graphs_left: int,
     ) -> GraphOutcome:
         allowance = replace(self.allowance, graphs=graphs_left)
-        return timed_search(
+        forms = None
+        if graphs_left == 1 and not has_control_flow(self.path):  # one plan has one choice of forms
+            graph, forms = self._with_forms(graph)
+        found = timed_search(
             graph, self.machine, records, self.ranges, options, allowance, self.progress, studies
         )
+        return replace(found, search=replace(found.search, forms=forms))
+
+    def _with_forms(self, graph: Graph) -> tuple[Graph, FormChoice | None]:
+        """Return the network with the fastest forms of its convolutions, and what showed that others than usual are."""
+        spec = self.machine.spec
+
+        def reopen(macs_per_byte: int) -> Graph:
+            formats = replace(spec.formats, macs_per_byte=macs_per_byte)
+            layout = Layout(spec.layout)
+            return open_network(self.path, self.dims, layout, self.accuracy, self.ranges, formats)
+
+        begin, allowed = time.monotonic(), self.allowance.seconds or LEAST_SECONDS
+        search = FormSearch(
+            self.machine,
+            self.accuracy,
+            spec.formats.macs_per_byte,
+            intervals_by_input(graph, self.ranges),
+            self.options.seed,
+            lambda: time.monotonic() - begin > FORMS_SHARE * allowed,
+            FORMS_SHARE * allowed,
+            self.allowance.build,
+        )
+        return search.best(graph, reopen)
 
     def _search_by_model(
         self, graph: Graph, options: SearchOptions, records: Store, studies: BaseStorage | None

@@ -44,6 +44,7 @@ def check_options(options: SearchOptions, machine: Target) -> None:
     """Raise ``InputError`` for a time limit, a strategy or an objective that a machine cannot follow."""
     check_time_limit(options.time_limit_seconds, machine)
     check_strategy(options.strategy, machine)
+    check_objective(options.objective, options.strategy, machine)
     if options.objective.is_product:
         SearchOptions(objective=Objective.ENERGY).check(machine.spec)
 
@@ -95,6 +96,20 @@ def check_strategy(strategy: str, machine: Target) -> None:
         raise InputError(
             f"strategy exact proves a sum of predicted costs, and on {machine.name} groups cost what their neighbours leave "
             "in the caches; take model, greedy, heuristic, random, tpe or gp"
+        )
+
+
+def check_objective(objective: Objective, strategy: str, machine: Target) -> None:
+    """Raise ``InputError`` for least peak memory where no search looks for it."""
+    if not objective.is_memory:
+        return
+    if not isinstance(machine, WholeNetworks):
+        raise InputError(
+            f"objective memory is for searches on this CPU, and {machine.name} is not; take latency, energy or energy-delay"
+        )
+    if strategy != DEFAULT_STRATEGY:
+        raise InputError(
+            f"strategy {strategy} proposes plans by their time; for objective memory take {DEFAULT_STRATEGY}"
         )
 
 

@@ -226,10 +226,13 @@ def _table_row(row: GroupRow, view: SearchView) -> dict[str, Any]:
 def _front_row(row: FrontRow, view: SearchView) -> list[tuple[str, str]]:
     """Return (title, text) of every cell."""
     best = min(one.energy_delay for one in view.front)
+    energy = [
+        ("energy", f"{row.energy_fj / 1e9:,.1f} µJ"),
+        ("energy-delay", f"{row.energy_delay / (best or 1.0):.3f}"),
+    ]
     return [
         ("time", view.scale.text(row.cycles)),
-        ("energy", f"{row.energy_fj / 1e9:,.1f} µJ"),
-        ("energy-delay", f"{row.energy_delay / best:.3f}"),
+        *(energy if row.energy_fj else ()),
         ("peak memory", f"{row.peak_bytes / 1024:,.0f} KiB"),
         ("groups", str(row.groups)),
         ("objective", row.objective),

@@ -28,7 +28,6 @@ from autotune.report.view import (
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
-from autotune.tuner.exact.certificate import RESTRICTION
 from autotune.tuner.failures import count_reasons
 from autotune.tuner.front import FrontPoint
 from autotune.tuner.result import GroupResult, SearchResult
@@ -104,11 +103,13 @@ def search_view(
 
 
 def _proofs(result: SearchResult) -> Iterator[str]:
-    """Yield what is proved of the found plan, in sentences."""
+    """Yield what is shown and proved of the found plan, in sentences."""
+    for graph in result.graphs:
+        if graph.forms is not None:
+            yield f"{graph.forms.statement}."
     for statement in result.statements:
         yield f"Its partition is {statement}."
-    if result.statements:
-        yield RESTRICTION
+    yield from result.restrictions
     if result.above_bound is not None:
         basis = "" if result.is_bound_exact else "By the peaks that were measured of this CPU, "
         yield (

@@ -43,12 +43,24 @@ class _PlanCost:
 
 
 def measured_curves(result: SearchResult, spec: HardwareSpec) -> tuple[SearchCurve, ...]:
-    """Return how the best measured plan fell with the measurements of the search.
+    """Return how the best measured plan fell with the measurements of the search, and how that of other strategies did in
+    earlier searches of its study.
 
-    Empty for a network of several graphs, and where earlier searches had measured groups of every plan.
+    Empty for a network of several graphs. Without the search's own where earlier ones had measured groups of every plan.
+    Where whole runs choose, its plans are those of its trials.
     """
     if len(result.graphs) != 1:
         return ()
+    known = result.graphs[0].curves
+    if spec.timed and known:
+        return tuple(SearchCurve(strategy, points) for strategy, points in known.items())
+    own = _own_curve(result, spec)
+    names = {tried.strategy for tried in result.graphs[0].history}
+    others = (SearchCurve(x, points) for x, points in known.items() if x not in names)
+    return (*own, *others)
+
+
+def _own_curve(result: SearchResult, spec: HardwareSpec) -> tuple[SearchCurve, ...]:
     classes = EquivalenceClasses(spec.dram.burst_bytes)
     plans = [_PlanCost(plan, classes) for plan in result.plans.values()]
     points = _points(plans, result.records, result.plan.objective)

@@ -1,4 +1,4 @@
-"""Plans between least latency and least energy: energy over time of a run."""
+"""Plans between least latency and least energy, or memory: that over time of a run."""
 
 from __future__ import annotations
 
@@ -14,21 +14,29 @@ ROOM = 0.15
 """Room around the points, of their range."""
 MICROJOULES = 1e-9
 """Microjoules of a femtojoule."""
+KIBIBYTE = 1024
 
 
 def plan_front(rows: Sequence[FrontRow], width: float, scale: TimeScale) -> str:
-    """Draw a point per plan on linear axes around them, joined in order; a square marks the least product."""
+    """Draw a point per plan on linear axes around them, joined in order; a square marks the least product.
+
+    Energy where it is known, else peak memory."""
+    by_energy = all(row.energy_fj for row in rows)
+    label = "energy, µJ" if by_energy else "peak memory, KiB"
     times = [row.cycles * scale.per_cycle for row in rows]
-    energies = [row.energy_fj * MICROJOULES for row in rows]
-    x, y = _around(times, LEFT, width - 14), _around(energies, BOTTOM, TOP)
-    picture = Picture(width, HEIGHT, "Energy over time of a run by every plan of the front")
-    picture.grid(x, y, f"time of a run, {scale.unit}", "energy, µJ")
-    points = [(x(time), y(energy)) for time, energy in zip(times, energies, strict=True)]
+    others = [
+        row.energy_fj * MICROJOULES if by_energy else row.peak_bytes / KIBIBYTE for row in rows
+    ]
+    x, y = _around(times, LEFT, width - 14), _around(others, BOTTOM, TOP)
+    title = "Energy" if by_energy else "Peak memory"
+    picture = Picture(width, HEIGHT, f"{title} over time of a run by every plan of the front")
+    picture.grid(x, y, f"time of a run, {scale.unit}", label)
+    points = [(x(time), y(other)) for time, other in zip(times, others, strict=True)]
     if len(points) > 1:
         picture.polyline(points, "edge")
-    best = min(range(len(rows)), key=lambda at: rows[at].energy_delay)
-    for number, (row, point) in enumerate(zip(rows, points, strict=True), 1):
-        tip = f"{row.plan_file}\n{scale.text(row.cycles)}, {row.energy_fj * MICROJOULES:,.1f} µJ"
+    best = min(range(len(rows)), key=lambda at: rows[at].energy_delay) if by_energy else -1
+    for number, (row, other, point) in enumerate(zip(rows, others, points, strict=True), 1):
+        tip = f"{row.plan_file}\n{scale.text(row.cycles)}, {other:,.1f} {label.split()[-1]}"
         (picture.square if number - 1 == best else picture.circle)(*point, 6, "point", tip)
         above = point[1] - 11 if width > NARROW else point[1] - 9
         picture.label(point[0], above, str(number), "tick", "middle")

@@ -31,11 +31,16 @@ def titles(view: SearchView) -> dict[str, str]:
 
 
 def _front(view: SearchView) -> str:
+    by_energy = not view.front or view.front[0].energy_fj > 0
+    what = "energy" if by_energy else "memory"
     if len(view.front) < 2:
-        return "No plan trades time for energy"
+        return f"No plan trades time for {what}"
     fast, frugal = view.front[0], view.front[-1]
-    slower, saved = frugal.cycles / fast.cycles - 1, 1 - frugal.energy_fj / fast.energy_fj
-    return f"{saved:.0%} less energy for {slower:.0%} more time, and {len(view.front) - 2} plans between"
+    slower = frugal.cycles / fast.cycles - 1
+    saved = 1 - (
+        frugal.energy_fj / fast.energy_fj if by_energy else frugal.peak_bytes / fast.peak_bytes
+    )
+    return f"{saved:.0%} less {what} for {slower:.0%} more time, and {len(view.front) - 2} plans between"
 
 
 def _saved(view: SearchView) -> str:

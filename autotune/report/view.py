@@ -214,7 +214,8 @@ class FailureRow:
 
 @dataclass(frozen=True, slots=True)
 class FrontRow:
-    """A plan between least latency and least energy; ``plan_file`` is empty where none was written."""
+    """A plan between least latency and least energy, or memory where no energy is known (0); ``plan_file`` is empty where
+    none was written."""
 
     plan_file: str
     objective: str

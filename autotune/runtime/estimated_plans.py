@@ -10,6 +10,7 @@ from autotune.fusion.greedy import greedy, unfused
 from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import accuracy_of
 from autotune.graph.graph import Graph
+from autotune.runtime.execution.program_table import running_order
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
 from autotune.runtime.variants.schedules import Estimate, estimate_of
 from autotune.runtime.variants.variants import Groups, Names, names_of
@@ -51,7 +52,8 @@ class EstimatedPlans:
         self, plan: Sequence[Choice], times: Sequence[Mapping[Names, float]] = ()
     ) -> PlanResult:
         """Return a plan with its costs; ``times`` are the seconds of its groups in some runs."""
-        return PlanResult(tuple(self._group(choice, times) for choice in plan))
+        ordered = running_order(self._graph, tuple(plan))
+        return PlanResult(tuple(self._group(choice, times) for choice in ordered))
 
     def _group(self, choice: Choice, times: Sequence[Mapping[Names, float]]) -> GroupResult:
         if choice.schedule is None:

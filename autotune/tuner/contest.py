@@ -43,8 +43,10 @@ def hold_contest(
     champion: Callable[[], float],
     challenger: Callable[[], float],
     clock: Callable[[], float] = time.monotonic,
+    *,
+    seconds: float = SECONDS,
 ) -> Contest:
-    """Run both plans in turns; return who is faster.
+    """Run both plans in turns; return who is faster. The next look after ``seconds`` ends it.
 
     ``champion`` is the plan in use; both callables run their plan once and return seconds. A sign test decides on the
     rounds' pairs, at each of ``LOOKS`` with an equal part of ``RISK`` (Pocock 1977, *Group sequential methods*,
@@ -60,7 +62,7 @@ def hold_contest(
         ends = number in LOOKS
         if ends and wins >= needed_wins(number):
             return Contest(number, wins, statistics.median(ratios), True)
-        if ends and (wins <= number / 2 or clock() - start > SECONDS):
+        if ends and (wins <= number / 2 or clock() - start > seconds):
             break
     return Contest(len(ratios), wins, statistics.median(ratios), False)
 

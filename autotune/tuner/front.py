@@ -1,4 +1,4 @@
-"""Plans between least latency and least energy: the product's best one, and the front of several.
+"""Plans between least latency and least energy, or least memory: the product's best one, and the front of several.
 
 Costs of groups add up, so that a search minimises a weighted sum of cycles and femtojoules. Sums of several
 weights find the plans on the convex hull of what is possible; the least product is one of them.
@@ -27,7 +27,8 @@ APART = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """A plan on the way from least latency to least energy, with its figures: measured ones, else predicted."""
+    """A plan on the way from least latency to least energy or memory, with its figures: measured ones, else predicted.
+    Energy is 0 where the machine measures cycles alone."""
 
     result: SearchResult
     cycles: float
@@ -41,9 +42,9 @@ class FrontPoint:
         found = result.found
         peak = max(one.found.peak_bytes for one in result.graphs)
         cycles, energy = found.measured_cycles, found.energy_fj
-        if cycles is None or energy is None:
+        if cycles is None:
             return cls(result, found.predicted_cycles, found.predicted_energy_fj, peak)
-        return cls(result, float(cycles), float(energy), peak)
+        return cls(result, float(cycles), 0.0 if energy is None else float(energy), peak)
 
     @property
     def energy_delay(self) -> float:
@@ -82,6 +83,39 @@ def find_front(
     every search.
     """
     return _explore(search, points, _widest, each)
+
+
+def find_memory_front(
+    search: Search, points: int, each: Callable[[tuple[FrontPoint, ...]], None] | None = None
+) -> tuple[FrontPoint, ...]:
+    """Return plans from least latency to least peak memory, at most ``points`` searches' worth, none beaten in both.
+
+    Bounds between both ends are evenly spaced in steps of one factor. ``each`` hears the front after every search.
+    """
+    found: list[FrontPoint] = []
+
+    def take(objective: Objective) -> FrontPoint:
+        point = FrontPoint.of(search(objective))
+        found[:] = _kept_by_memory([*found, point])
+        if each is not None:
+            each(tuple(found))
+        return point
+
+    most, least = take(Objective.LATENCY).peak_bytes, take(Objective.MEMORY).peak_bytes
+    for step in range(1, points - 1):
+        bound = round(max(least, 1) * (most / max(least, 1)) ** (step / (points - 1)))
+        if least < bound < most:
+            take(Objective.within(bound))
+    return tuple(found)
+
+
+def _kept_by_memory(found: list[FrontPoint]) -> list[FrontPoint]:
+    """Return those that take less memory than every faster one, by ascending cycles."""
+    kept: list[FrontPoint] = []
+    for point in sorted(found, key=lambda one: (one.cycles, one.peak_bytes)):
+        if not kept or point.peak_bytes < kept[-1].peak_bytes:
+            kept.append(point)
+    return kept
 
 
 def _explore(

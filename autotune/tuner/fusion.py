@@ -166,6 +166,7 @@ class _Search:
             accuracy=accuracy_of(graph),
             heuristic=measured_choices(self.evaluator, choices) if self.options.measure else None,
             bound=network_bound(graph, self.target.spec) if has_bound(self.target.spec) else None,
+            curves=state.study.curves(self.options.strategy),
             stopped="" if stop is None else str(stop) or "interrupted",
             began_from="".join(began_from),
         )
@@ -304,6 +305,9 @@ class _Search:
             trial = state.study.begin(
                 strategy.name, proposal.partition, proposal.decisions, len(wanted) - len(free)
             )
+            if proposal.decisions is not None and state.study.is_taken(trial):
+                state.study.give_up(trial)
+                continue
             evaluator.measure(wanted)
             cost = (state.measured if options.measure else self.problem).cost(proposal.partition)
             state.study.end(trial, cost)

@@ -17,6 +17,8 @@ Figure = TypeVar("Figure", int, float, "npt.NDArray[np.float64]")
 """Cycles or femtojoules, of one candidate or of many."""
 
 _SUM = re.compile(r"latency\+([^*]+)\*energy")
+_BOUND = re.compile(r"memory<=([0-9]+(?:\.[0-9]+)?)(B|KiB|MiB|GiB)?")
+_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,22 +26,29 @@ class Objective:
     """Cost of a run: ``cycle_weight`` × cycles + ``energy_weight`` × femtojoules, or the product of both.
 
     A search minimises a sum, since costs of groups add up. For the product (``is_product``) it minimises
-    several sums one after the other. Make one by ``parse`` or ``weighted``, or take a constant.
+    several sums one after the other. Peak memory is bounded (``is_memory``) by searches on this CPU alone; within the
+    bound they minimise cycles. Make one by ``parse``, ``weighted`` or ``within``, or take a constant.
     """
 
     LATENCY: ClassVar[Objective]
     ENERGY: ClassVar[Objective]
     ENERGY_DELAY: ClassVar[Objective]
+    MEMORY: ClassVar[Objective]
 
     cycle_weight: float
     energy_weight: float
     is_product: bool = False
+    most_bytes: int | None = None
+    """Peak memory that a plan shall have at most, where it can; 0 means the least."""
 
     @classmethod
     def parse(cls, text: str) -> Objective:
         """Return the objective of this name. Raises ``InputError`` for any other."""
         if text in _BY_NAME:
             return _BY_NAME[text]
+        bound = _BOUND.fullmatch(text.replace(" ", ""))
+        if bound:
+            return cls.within(round(float(bound[1]) * _UNITS[bound[2] or "B"]))
         found = _SUM.fullmatch(text.replace(" ", ""))
         try:
             return cls.weighted(float(found[1])) if found else _unknown(text)
@@ -56,16 +65,28 @@ class Objective:
             raise ValueError(f"the weight of energy is {energy_weight}; it is above 0")
         return cls(1.0, float(f"{energy_weight:.6g}"))
 
+    @classmethod
+    def within(cls, most_bytes: int) -> Objective:
+        """Return latency within so many bytes of intermediate tensors at once."""
+        return cls(1.0, 0.0, most_bytes=most_bytes)
+
+    @property
+    def is_memory(self) -> bool:
+        """True where peak memory counts."""
+        return self.most_bytes is not None
+
     @property
     def name(self) -> str:
         """Text that ``parse`` reads."""
         known = next((name for name, one in _BY_NAME.items() if one == self), None)
+        if known is None and self.most_bytes is not None:
+            return f"memory<={self.most_bytes}"
         return known or f"latency+{self.energy_weight!r}*energy"
 
     @property
     def unit(self) -> str:
         """Unit of its costs."""
-        if self == self.LATENCY:
+        if not self.weighs_energy:
             return "cycles"
         return "femtojoules" if self == self.ENERGY else "weighted cycles"
 
@@ -88,16 +109,19 @@ class Objective:
 Objective.LATENCY = Objective(1.0, 0.0)
 Objective.ENERGY = Objective(0.0, 1.0)
 Objective.ENERGY_DELAY = Objective(0.0, 0.0, is_product=True)
+Objective.MEMORY = Objective.within(0)
 _BY_NAME = {
     "latency": Objective.LATENCY,
     "energy": Objective.ENERGY,
     "energy-delay": Objective.ENERGY_DELAY,
+    "memory": Objective.MEMORY,
 }
 NAMES = tuple(_BY_NAME)
-"""Objectives by name; a weighted sum such as ``latency+4e-07*energy`` is one too."""
+"""Objectives by name; a weighted sum such as ``latency+4e-07*energy`` is one too, and a bound such as ``memory<=2MiB``."""
 
 
 def _unknown(text: str) -> Objective:
     raise InputError(
-        f"objective {text!r} is not one of: {', '.join(NAMES)}, or a sum such as latency+4e-07*energy"
+        f"objective {text!r} is not one of: {', '.join(NAMES)}, or a sum such as latency+4e-07*energy, "
+        "or a bound such as memory<=2MiB"
     )

@@ -112,6 +112,11 @@ def _check_alike(first: Plan, second: Plan) -> None:
             f"plans of {first.network} by accuracy {first.accuracy.value} and {second.accuracy.value}: their "
             "graphs differ; search both with one --accuracy"
         )
+    if first.macs_per_byte != second.macs_per_byte and first.network == second.network:
+        raise InputError(
+            f"plans of {first.network} with forms of convolutions for {first.macs_per_byte} and {second.macs_per_byte} "
+            "multiply-adds a byte: their graphs differ; compare their measured times, 'autotune explain' tells each"
+        )
     raise InputError(
         f"plans of two networks: {first.network} ({first.graphs[0].fingerprint[:12]}) and "
         f"{second.network} ({second.graphs[0].fingerprint[:12]}); give plans of one network"

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autotune.fusion.partition import Partition
-from autotune.tuner.problem import FusionProblem
+from autotune.tuner.problem import Curve, FusionProblem
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 RESUMED = 4
 """Best plans of earlier searches that a later one begins from."""
 
+TAKEN = "another process runs this plan"
+"""Reason of a trial that nobody measured."""
 Decisions = Mapping[str, bool]
 """By parameter: True where its edges are fused."""
 
@@ -139,6 +141,29 @@ class PlanStudy:
         else:
             self.storage.set_trial_state_values(trial, TrialState.COMPLETE, [cost])
 
+    def is_taken(self, trial: int) -> bool:
+        """Return True if another process runs an equal plan that it began before this one.
+
+        Processes of one seed draw equal plans if neither sees the other's trial when it draws. The next draw of whoever
+        came second differs, as it sees both.
+        """
+        from optuna.trial import TrialState
+
+        own = self.storage.get_trial(trial)
+        running = self.storage.get_all_trials(
+            self.number, deepcopy=False, states=(TrialState.RUNNING,)
+        )
+        return any(
+            other.number < own.number and _told(other) == _told(own)
+            for other in running
+            if other.user_attrs.get("process") != own.user_attrs["process"]
+        )
+
+    def give_up(self, trial: int) -> None:
+        """Fail the trial of a plan that another process runs."""
+        self.storage.set_trial_user_attr(trial, "reason", TAKEN)
+        self.end(trial, None)
+
     def suggest(self, sampler: BaseSampler) -> dict[str, bool]:
         """Return the decisions that a sampler proposes after all trials, running ones included."""
         import optuna
@@ -169,6 +194,28 @@ class PlanStudy:
         """Number of trials, those of other processes and of earlier searches included."""
         return len(self.study.get_trials(deepcopy=False))
 
+    def curves(self, first: str) -> dict[str, Curve]:
+        """Return what each strategy found, the ``first`` one before others: all its searches, in the order of their trials."""
+        from optuna.trial import TrialState
+
+        taken: dict[str, int] = {first: 0}
+        falls: dict[str, list[tuple[int, float]]] = {}
+        for trial in self.study.get_trials(deepcopy=False):
+            strategy = trial.user_attrs["strategy"]
+            taken[strategy] = taken.get(strategy, 0) + trial.user_attrs["measurements"]
+            points = falls.setdefault(strategy, [])
+            cost = trial.value if trial.state is TrialState.COMPLETE else None
+            if cost is not None and (not points or cost < points[-1][1]):
+                points.append((taken[strategy], cost))
+        found: dict[str, Curve] = {}
+        for strategy, count in taken.items():
+            points = falls.get(strategy, [])
+            if points and points[-1][0] < count:
+                points.append((count, points[-1][1]))
+            if points:
+                found[strategy] = tuple(points)
+        return found
+
     def best_partitions(self) -> tuple[Partition, ...]:
         """Return the ``RESUMED`` cheapest plans of finished trials, the best first."""
         from optuna.trial import TrialState
@@ -197,6 +244,12 @@ class PlanStudy:
             host, process = trial.user_attrs.get("process", ("", 0))
             if host == socket.gethostname() and not _is_alive(process):
                 self.study.tell(trial.number, state=TrialState.FAIL)
+
+
+def _told(trial: FrozenTrial) -> tuple[object, ...]:
+    """Return what a trial says of its plan."""
+    told = {k: v for k, v in trial.user_attrs.items() if k not in ("process", "reason")}
+    return trial.params, told
 
 
 def _study_name(problem: FusionProblem, machine: str, objective: str) -> str:

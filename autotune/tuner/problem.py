@@ -13,6 +13,9 @@ from autotune.fusion.partition import Names, Partition
 from autotune.graph.graph import Graph
 from autotune.tuner.progress import Progress, silent
 
+Curve = tuple[tuple[int, float], ...]
+"""Measurements of a strategy and the least cost of its plans after them, at every fall and at the end."""
+
 
 class Pricing(Protocol):
     """Source of costs of groups: ``GroupCosts`` expects, ``CandidateEvaluator`` measures."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autotune.cost_model.model import CostModel
 from autotune.display import Card, Displayed
@@ -14,16 +14,19 @@ from autotune.graph.ranges import Ranges
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record
 from autotune.targets.protocol import Target
+from autotune.targets.spec import HardwareSpec
 from autotune.tuner.bound.bound import LowerBound
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.choice import Choice
 from autotune.tuner.contest import Contest
 from autotune.tuner.exact.certificate import Certificate
 from autotune.tuner.failures import FailureCount, count_failures
+from autotune.tuner.form_choice import FormChoice
 from autotune.tuner.objective import Objective
+from autotune.tuner.peak_memory import Loads
 from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
 from autotune.tuner.precision import PrecisionFront
-from autotune.tuner.problem import FusionProblem, Trial, TriedPlan
+from autotune.tuner.problem import Curve, FusionProblem, Trial, TriedPlan
 from autotune.tuner.schedules import GroupCosts, ScoredSchedule
 
 
@@ -127,28 +130,7 @@ class PlanResult(Displayed):
 
         Inputs, constants and what no group reads are outside of it. Views share the memory of what they view.
         """
-        root: dict[str, str] = {}
-        made: dict[str, int] = {}
-        read: dict[str, int] = {}
-        sizes: dict[str, int] = {}
-        for step, item in enumerate(self.groups):
-            group = item.group
-            for name in group.inputs:
-                read[root.get(name, name)] = step
-            for name in group.outputs:
-                if group.is_view:
-                    root[name] = root.get(group.inputs[0], group.inputs[0])
-                    continue
-                made[name] = step
-                sizes[name] = group.type_of[name].size_bytes
-        lives = [(made[x], read[x], sizes[x]) for x in made if x in read]
-        return max(
-            (
-                sum(size for first, last, size in lives if first <= step <= last)
-                for step in made.values()
-            ),
-            default=0,
-        )
+        return Loads.of([item.group for item in self.groups]).peak_bytes
 
     def measured_cost(self, objective: Objective) -> float | None:
         """Return the cost by an objective as measured; None when a group was not measured."""
@@ -179,8 +161,8 @@ class GraphSearch:
     the heuristic plan as measured, None where nothing was measured. ``records`` are the
     measurements taken; ``trials`` the partitions tried on the model, in order, ``history`` the plans that the
     strategy proposed to measure. ``certificate`` says what is proved of its partition, by costs as the search
-    knows them at its end; None where whole runs chose it. ``model`` is the cost
-    model in its last state, ``accuracy`` that of the graph's algorithms. ``contest`` says how whole runs of the
+    knows them at its end: where whole runs chose it, by times of its groups in them. None after an interrupt. ``model``
+    is the cost model in its last state, ``accuracy`` that of the graph's algorithms. ``contest`` says how whole runs of the
     search's plan and of the heuristic plan compare, where both ran; ``found`` is the heuristic plan unless the
     contest was won.
     ``bound`` is what no plan undercuts: exact on machines that count cycles, on this CPU by measured peaks, None on
@@ -200,10 +182,18 @@ class GraphSearch:
     contest: Contest | None = None
     bound: LowerBound | None = None
     certificate: Certificate | None = None
+    forms: FormChoice | None = None
+    """Forms of convolutions that won against the rule's; all plans are of the network with them. None where the rule's stay."""
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    """What each strategy found for the network so far, in this search and in earlier ones of its study."""
     stopped: str = ""
     """Reason why the search ended before its time, in one line; empty if it did not."""
     began_from: str = ""
     """Another machine whose schedules were tried first, in one line; empty where none was."""
+
+    def macs_per_byte(self, spec: HardwareSpec) -> int:
+        """Return the number of multiply-adds a byte that the network is opened with."""
+        return spec.formats.macs_per_byte if self.forms is None else self.forms.macs_per_byte
 
     @property
     def gap(self) -> float | None:
@@ -252,7 +242,7 @@ class SearchResult(Displayed):
             graphs[0].accuracy if accuracy is None else accuracy,
             tuple((dims or {}).items()),
             tuple((ranges or {}).items()),
-            macs_per_byte=target.spec.formats.macs_per_byte,
+            macs_per_byte=graphs[0].macs_per_byte(target.spec),
         )
         return cls(plan, tuple(graphs), origin)
 
@@ -345,6 +335,17 @@ class SearchResult(Displayed):
         """What is proved of the partition of each graph, a line each."""
         certificates = (one.certificate for one in self.graphs)
         return tuple(one.statement for one in certificates if one is not None)
+
+    def peak_bytes(self, name: str) -> int:
+        """Return the peak memory of the plan of this name: of the graph where it is largest."""
+        plans = (one.plans.get(name) for one in self.graphs)
+        return max((plan.peak_bytes for plan in plans if plan is not None), default=0)
+
+    @property
+    def restrictions(self) -> tuple[str, ...]:
+        """Which groups and costs the ``statements`` are over, each sentence once."""
+        certificates = (one.certificate for one in self.graphs)
+        return tuple(dict.fromkeys(one.restriction for one in certificates if one is not None))
 
     @property
     def bound_cycles(self) -> float | None:

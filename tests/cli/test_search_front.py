@@ -76,7 +76,7 @@ def test_the_product_is_no_worse_than_that_of_the_fastest_plan(
         (("--target", "cpu", "--objective", "latency+1e-6*energy"), "does not measure energy"),
         (("--target", "edge", "--objective", "power"), "objective 'power' is not one of: latency"),
         (("--target", "edge", "--front", "1"), "greater than or equal to 2"),
-        (("--target", "edge", "--front", "2", "--seconds", "5"), "with --front give --trials"),
+        (("--target", "edge", "--front", "2", "--seconds", "5"), "give trials and measure"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -105,3 +105,29 @@ def test_ctrl_c_keeps_the_plans_so_far(
     assert code == 130
     assert "plans so far: net.1.plan" in err
     assert Plan.load("net.1.plan").measured_cycles
+
+
+@pytest.mark.slow
+def test_on_this_cpu_a_front_trades_time_for_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--target", "cpu:1", "--seconds", "2", "--front", "3", "--out", "net.plan")
+    code, out, err = ended(capsys, "bert_layer", *options, "--objective", "memory<=2MiB", "--json")
+    assert code == 0, err
+    front = json.loads(out)["front"]
+    assert sorted(row["cycles"] for row in front) == [row["cycles"] for row in front]
+    peaks = [row["peak_bytes"] for row in front]
+    assert len(set(peaks)) == len(front) and sorted(peaks, reverse=True) == peaks
+    for row in front:
+        with Session("bert_layer", "cpu:1", plan=Plan.load(row["plan"])) as session:
+            assert memory_plan(session.table).arena_bytes == row["peak_bytes"]
+    kept = next(row for row in front if row["peak_bytes"] <= 2 << 20)
+    assert Plan.load("net.plan") == Plan.load(kept["plan"])
+    page = Path("net.html").read_text("utf-8")
+    assert "peak memory, KiB" in page and "energy-delay" not in page.partition('id="front"')[2]
+
+
+def test_least_memory_is_shown_beside_the_other_plans(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--target", "cpu:1", "--seconds", "2", "--out", "net.plan", "--objective", "memory")
+    code, out, err = ended(capsys, "transformer_block", *options)
+    assert code == 0, err
+    assert "peak KiB" in out
+    assert Plan.load("net.plan").objective.name == "memory"

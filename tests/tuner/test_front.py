@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.errors import InputError
-from autotune.tuner.front import FrontPoint, find_front, least_product
+from autotune.tuner.front import FrontPoint, find_front, find_memory_front, least_product
 from autotune.tuner.objective import NAMES, Objective
 
 
@@ -111,7 +111,7 @@ def test_an_objective_is_read_as_it_was_written(text: str) -> None:
              "latency+nan*energy", "latency+inf*energy"],
 )  # fmt: skip
 def test_no_other_text_is_an_objective(text: str) -> None:
-    with pytest.raises(InputError, match="is not one of: latency, energy, energy-delay, or a sum"):
+    with pytest.raises(InputError, match="is not one of: latency, energy, energy-delay, memory, or a sum"):
         Objective.parse(text)
 
 
@@ -121,3 +121,52 @@ def test_a_cost_is_the_weighted_sum_or_the_product() -> None:
     assert Objective.ENERGY_DELAY.of(cycles, energy).tolist() == [20.0, 60.0]
     assert Objective.LATENCY.of(cycles, energy) is cycles
     assert Objective.ENERGY.of(cycles, energy) is energy
+
+
+def by_memory(plans: list[tuple[int, int]], asked: list[Objective]):
+    """A search on this CPU that knows every plan of a made-up network, by cycles and bytes."""
+
+    def search(objective: Objective):
+        asked.append(objective)
+        bound = objective.most_bytes
+        within = [plan for plan in plans if bound is None or plan[1] <= bound]
+        least = min(plans, key=lambda plan: (plan[1], plan[0]))
+        cycles, peak = min(within, default=least)
+        found = SimpleNamespace(measured_cycles=cycles, energy_fj=None, peak_bytes=peak, groups=())
+        return SimpleNamespace(found=found, graphs=(SimpleNamespace(found=found),))
+
+    return search
+
+
+def test_a_front_of_memory_has_both_ends_and_what_fits_between() -> None:
+    asked: list[Objective] = []
+    plans = [(10, 4096), (12, 1500), (30, 500), (31, 900), (50, 256), (40, 8000)]
+    front = find_memory_front(by_memory(plans, asked), 5)
+    assert [(one.cycles, one.peak_bytes) for one in front] == [
+        (10, 4096),
+        (12, 1500),
+        (30, 500),
+        (50, 256),
+    ]
+    assert asked[:2] == [Objective.LATENCY, Objective.MEMORY] and len(asked) == 5
+    bounds = [one.most_bytes for one in asked[2:]]
+    assert bounds == [512, 1024, 2048]
+
+
+def test_a_front_of_memory_without_anything_to_trade_is_one_plan() -> None:
+    asked: list[Objective] = []
+    assert len(find_memory_front(by_memory([(10, 64)], asked), 9)) == 1
+    assert len(asked) == 2
+    assert len(find_memory_front(by_memory([(10, 64), (20, 0)], asked), 3)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [("memory", 0), ("memory<=2MiB", 2 << 20), ("memory <= 1.5KiB", 1536), ("memory<=7", 7)],
+)
+def test_bounds_of_memory_are_read_as_they_are_written(text: str, most: int) -> None:
+    objective = Objective.parse(text)
+    assert objective.most_bytes == most and objective.is_memory and objective.unit == "cycles"
+    assert Objective.parse(objective.name) == objective
+    with pytest.raises(InputError, match="memory<=2MiB"):
+        Objective.parse("memory<=2Mb")

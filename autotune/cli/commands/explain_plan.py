@@ -204,6 +204,11 @@ def _print_overview(plan: Plan, path: Path, rows: Sequence[_Row]) -> None:
         return
     cells = [_overview_row(row) for row in rows]
     print_table(title, columns, cells)
+    if plan.macs_per_byte and any("winograd_conv" in row.kinds for row in rows):
+        say(
+            f"3×3 convolutions have the forms for {plan.macs_per_byte} multiply-adds a byte of "
+            "weights, which the plan keeps"
+        )
     if any(_UNSURE in cell for row in cells for cell in row):
         say(f"{_UNSURE} within the noise: the next one may be as good")
     rejected = {fusion.groups: fusion for row in rows if row.why for fusion in row.why.rejected}

@@ -102,9 +102,9 @@ def _execute_front(
         raise InputError(
             "--max-loss chooses one plan, --front asks for several; leave one of them out"
         )
-    if (request.seconds, request.cores, request.memory) != (None, None, None):
+    if (request.cores, request.memory) != (None, None):
         raise InputError(
-            "--seconds, --cores and --memory bound searches on this CPU; with --front give --trials and --measure"
+            "--cores and --memory bound the builds of one search; with --front leave them out"
         )
     check_files(request.plan_file, request.front)
     points: tuple[FrontPoint, ...] = ()
@@ -131,6 +131,7 @@ def _execute_front(
             store=request.store,
             workers=request.workers,
             each=keep,
+            seconds=request.seconds,
         )
     except KeyboardInterrupt as stop:
         if points:

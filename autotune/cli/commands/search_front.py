@@ -23,21 +23,24 @@ FrontOption = Annotated[
         "--front",
         min=2,
         max=64,
-        help="Searches for plans between least latency and least energy. OUT.plan is the best by --objective, "
-        "OUT.1.plan the fastest, the last one the most frugal.",
+        help="Searches for plans between least latency and least energy; on this CPU least peak memory. OUT.plan is the "
+        "best by --objective, OUT.1.plan the fastest, the last one the most frugal. --seconds are for each search.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFront:
-    """Plans by ascending cycles, none beaten by another in cycles and energy, with their files."""
+    """Plans by ascending cycles, none beaten by another in cycles and energy or memory, with their files."""
 
     points: tuple[FrontPoint, ...]
     files: tuple[Path, ...]
 
     def best(self, objective: Objective) -> FrontPoint:
         """Return the plan of the least cost by an objective."""
+        if objective.most_bytes is not None:
+            within = [one for one in self.points if one.peak_bytes <= objective.most_bytes]
+            return min(within, key=lambda one: one.cycles, default=self.points[-1])
         return min(self.points, key=lambda one: objective.of(one.cycles, one.energy_fj))
 
     @property
@@ -82,18 +85,22 @@ def check_files(plan_file: Path, count: int) -> None:
 
 def print_front(front: WrittenFront, spec: HardwareSpec) -> None:
     """Print a row per plan; energy-delay is that of the least one."""
+    knows = spec.energy.known
+    scale, digits = (1e3 / spec.clock_hz, 3) if spec.timed else (1.0, 0)
     least = min(point.energy_delay for point in front.points)
-    rows = [
-        [
-            str(file),
-            str(len(point.result.found.groups)),
-            f"{point.cycles:,.0f}",
-            f"{point.energy_fj / 1e9:,.1f}",
-            f"{point.energy_delay / least:.3f}",
-            f"{point.peak_bytes / 1024:,.0f}",
-        ]
-        for point, file in zip(front.points, front.files, strict=True)
-    ]
+    rows = []
+    for point, file in zip(front.points, front.files, strict=True):
+        row = [str(file), str(len(point.result.found.groups))]
+        row.append(f"{scale * point.cycles:,.{digits}f}")
+        if knows:
+            row += [f"{point.energy_fj / 1e9:,.1f}", f"{point.energy_delay / least:.3f}"]
+        rows.append([*row, f"{point.peak_bytes / 1024:,.0f}"])
     network = front.points[0].result.plan.network
-    columns = ["plan", "groups", "cycles", "energy µJ", "energy-delay", "peak KiB"]
+    columns = [
+        "plan",
+        "groups",
+        "ms" if spec.timed else "cycles",
+        *["energy µJ", "energy-delay"] * knows,
+        "peak KiB",
+    ]
     print_table(f"{network} on {spec.name}: no plan beats another one here", columns, rows)

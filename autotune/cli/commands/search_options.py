@@ -91,7 +91,8 @@ ObjectiveOption = Annotated[
     typer.Option(
         "--objective",
         help=f"What to minimise: {', '.join(OBJECTIVES)}, or a sum such as latency+4e-07*energy of cycles and "
-        "femtojoules.",
+        "femtojoules. On this CPU memory, the intermediate tensors that live at once, or latency within a bound such as "
+        "'memory<=2MiB'.",
         autocompletion=_complete_objective,
     ),
 ]

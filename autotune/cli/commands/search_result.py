@@ -39,11 +39,13 @@ def search_document(result: GraphSearch) -> dict[str, Any]:
         "predicted": {name: plan.predicted_cycles for name, plan in plans.items()},
         "energy": {name: plan.energy_fj for name, plan in plans.items()},
         "dram_bytes": {name: plan.dram_bytes for name, plan in plans.items()},
+        "peak_bytes": {name: plan.peak_bytes for name, plan in plans.items()},
         "measurements": len(result.records),
         "failures": failure_document(count_failures(result.records)),
         "trials": len(result.trials),
         "gap": result.gap,
         "certificate": _certificate_document(result.certificate),
+        "forms": None if result.forms is None else asdict(result.forms),
         "bound": _bound_document(result),
         "contest": None if result.contest is None else asdict(result.contest),
         "groups": [_group_document(group) for group in result.found.groups],
@@ -51,11 +53,9 @@ def search_document(result: GraphSearch) -> dict[str, Any]:
 
 
 def _certificate_document(certificate: Certificate | None) -> dict[str, Any] | None:
-    from autotune.tuner.exact.certificate import RESTRICTION
-
     if certificate is None:
         return None
-    return {**asdict(certificate), "statement": certificate.statement, "restriction": RESTRICTION}
+    return {**asdict(certificate), "statement": certificate.statement}
 
 
 def _bound_document(result: GraphSearch) -> dict[str, Any] | None:
@@ -95,11 +95,20 @@ def print_plans(result: SearchResult, spec: HardwareSpec) -> None:
     columns = ["plan", "groups", f"predicted {unit}", f"measured {unit}", "of unfused"]
     if spec.energy.known:
         columns += ["energy µJ", "DRAM bytes"]
+    is_memory = result.plan.objective.is_memory
+    if is_memory:
+        columns.append("peak KiB")
     title = f"{result.plan.network} on {result.plan.target}, {result.measurements} measurements"
     base = result.unfused.measured_cycles
-    rows = [_plan_row(name, plan, base, spec) for name, plan in result.plans.items()]
+    rows = [
+        _plan_row(name, plan, base, spec)
+        + ([f"{result.peak_bytes(name) / 1024:,.0f}"] if is_memory else [])
+        for name, plan in result.plans.items()
+    ]
     print_table(title, columns, rows)
     for one in result.graphs:
+        if one.forms is not None:
+            say(one.forms.statement)
         if one.contest is not None:
             say(contest_text(one.contest))
     for statement in result.statements:

@@ -9,6 +9,7 @@ direct convolution passes it on only to results whose window holds it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.graph.accuracy import Accuracy, allows
@@ -17,7 +18,7 @@ from autotune.graph.passes.note import Note, PassResult, rebuilt
 from autotune.isa.formats import FLOAT32_ONLY, Format, Formats
 from autotune.operators.axes import CHANNELS_LAST
 from autotune.operators.family import Shape
-from autotune.operators.op import Op, OpKind
+from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import Array
 from autotune.operators.winograd import F2, F4, KERNEL, Form, transformed_weight
 from autotune.operators.winograd_conv import tile_count
@@ -33,6 +34,8 @@ the 9 of 10×10 it is 0.9, with the 16 of 14×14 it is 1.7 to 2.4; with the 16 o
 is 1.4 to 1.6, with the 49 of 14×14 1.7 (docs/decisions/0023-small-winograd-tiles.md)."""
 
 
+Forms = Mapping[str, Form | None]
+"""Forms of convolutions by name; None is the direct one."""
 FORMS_BY_PRODUCTS = (F4, F2)
 """The form with the fewest products first."""
 
@@ -77,13 +80,9 @@ class WinogradConvolutions:
 
     def _form(self, op: Op, graph: Graph) -> Form | None:
         """Return the fastest form; None if that is the direct one."""
-        forms, image = allowed_forms(op, graph, self.accuracy), graph.shape(op.output)
-        if not self.formats.macs_per_byte:
-            return next((x for x in forms if tile_count(image, x) >= MIN_TILES), None)
-        return min(
-            (None, *forms),
-            key=lambda form: multiply_adds_per_weight(image, form, self.formats.macs_per_byte),
-        )
+        channels, outputs = graph.shape(op.inputs[1])[-2:]
+        forms = allowed_forms(channels, outputs, self.accuracy)
+        return fastest_form(graph.shape(op.output), forms, self.formats.macs_per_byte)
 
     def _gains(self, op: Op, form: Form, graph: Graph) -> bool:
         """Return True if a form is faster than direct products in the format of the weight."""
@@ -107,12 +106,31 @@ def is_plain(op: Op, graph: Graph) -> bool:
     return kernel == (KERNEL, KERNEL) and set(steps) == {1}
 
 
-def allowed_forms(op: Op, graph: Graph, accuracy: Accuracy) -> tuple[Form, ...]:
+def allowed_forms(channels: int, outputs: int, accuracy: Accuracy) -> tuple[Form, ...]:
     """Return the forms with enough channels that ``accuracy`` allows, that with the fewest products first."""
-    *_, channels, outputs = graph.shape(op.inputs[1])
     if min(channels, outputs) < MIN_CHANNELS:
         return ()
     return tuple(form for form in FORMS_BY_PRODUCTS if allows(accuracy, form, channels))
+
+
+def fastest_form(image: Shape, forms: Sequence[Form], macs_per_byte: int) -> Form | None:
+    """Return the fastest of the direct form, None, and others for a result ``image`` [N, H, W, M]."""
+    if not macs_per_byte:
+        return next((x for x in forms if tile_count(image, x) >= MIN_TILES), None)
+    return min(
+        (None, *forms), key=lambda form: multiply_adds_per_weight(image, form, macs_per_byte)
+    )
+
+
+def forms_at(graph: Graph, accuracy: Accuracy, macs_per_byte: int) -> Forms:
+    """Return the fastest forms of a graph's 3×3 convolutions by name, whatever forms they have now."""
+    forms: dict[str, Form | None] = {}
+    for op in graph.ops:
+        if op.family is Family.WINOGRAD or is_plain(op, graph):
+            channels, outputs = graph.shape(op.inputs[1])[-2:]
+            allowed = allowed_forms(channels, outputs, accuracy)
+            forms[op.name] = fastest_form(graph.shape(op.output), allowed, macs_per_byte)
+    return forms
 
 
 def multiply_adds_per_weight(image: Shape, form: Form | None, macs_per_byte: int) -> int:

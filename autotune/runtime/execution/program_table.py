@@ -242,7 +242,7 @@ def compile_table(
     ``specs`` are the machines of several devices by name; a group is lowered for its own. Raises ``PlanError`` when the groups do not cover the graph's operators exactly once or depend
     on each other in a circle, ``ScheduleError`` when a schedule is not legal on the machine.
     """
-    ordered = _ordered(graph, tuple(choices))
+    ordered = running_order(graph, tuple(choices))
     releases = _releases(graph, ordered)
     steps = tuple(
         _step(choice, released, spec if specs is None else specs[choice.device], cache)
@@ -251,7 +251,8 @@ def compile_table(
     return ProgramTable(graph, steps, plan_version, model_version)
 
 
-def _ordered(graph: Graph, choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
+def running_order(graph: Graph, choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
+    """Return groups in the order in which they run. Raises ``PlanError`` as ``compile_table`` does."""
     home: dict[str, int] = {}
     for index, choice in enumerate(choices):
         for op in choice.group.ops:

@@ -24,14 +24,22 @@ from autotune.runtime.in_place.whole_runs import Surroundings, Timed
 from autotune.runtime.variants.fusions import Scheduled, cuts, merges
 from autotune.runtime.variants.schedules import Propose
 from autotune.runtime.variants.tournament import LEAST_NOISE, Tournament
-from autotune.runtime.variants.variants import Change, Groups, Place, Variant, names_of, rescheduled
+from autotune.runtime.variants.variants import (
+    Change,
+    Groups,
+    Names,
+    Place,
+    Variant,
+    names_of,
+    rescheduled,
+)
 from autotune.schedule.schedule import Schedule
 from autotune.tuner.choice import Choice
 from autotune.tuner.progress import Progress
 
 PHASE = "in place"
 """Phase of the progress: per cent of the time."""
-BUILT, SCREENED, CONFIRMED = 0.3, 0.55, 0.7
+RANKED, BUILT, SCREENED, CONFIRMED = 0.25, 0.35, 0.55, 0.7
 """Shares of the time that is left when a generation begins, after which its steps end. The rest is for further ones."""
 ENOUGH = 0.9
 """Share of the whole time after which no generation begins."""
@@ -99,7 +107,8 @@ class InPlaceSearch:
     where plans and variants are entered; ``first_ratio`` is the time of the first plan over the heuristic one's.
 
     ``plan`` is the best plan so far, at any time; ``tried`` counts variants that ran, ``generations`` are the chosen
-    ones with their fresh runs. ``history`` has the plan of each generation, with the variants until then.
+    ones with their fresh runs. ``history`` has the plan of each generation, with the variants until then. ``ran`` are
+    the groups that were timed, at all places. Only plans that it ``admits`` are tried.
     """
 
     graph: Graph
@@ -116,12 +125,15 @@ class InPlaceSearch:
     limits: Limits = NO_LIMITS
     trials: PlanTrials | None = None
     first_ratio: float = 1.0
+    admits: Callable[[tuple[Choice, ...]], bool] = lambda plan: True
     tried: int = 0
     generations: list[tuple[Confirmed, ...]] = field(default_factory=list)
     history: list[tuple[int, tuple[Choice, ...]]] = field(default_factory=list)
+    ran: set[Names] = field(default_factory=set)
     _seen: set[tuple[str, Variant]] = field(default_factory=set)
     _seconds: float = 0.0
     _trial: int = 0
+    _entered: int = 0
 
     def run(self) -> tuple[Choice, ...]:
         """Improve the plan, generation by generation, until time is over or nothing was found twice."""
@@ -148,15 +160,18 @@ class InPlaceSearch:
     def _enter_plan(self) -> None:
         self.history.append((self.tried, self.plan))
         if self.trials is not None:
-            self._trial = self.trials.add(self.plan, self.ratio, self.tried)
+            self._trial = self.trials.add(self.plan, self.ratio, self.tried - self._entered)
+            self._entered = self.tried
 
     def _generation(self, groups: Groups) -> tuple[Confirmed, ...]:
         timed = self.runs.run(self.plan, RUNS)
         self.keep([_in_use(choice, timed) for choice in self.plan if choice.schedule is not None])
-        places = self.limits.first(self._places(groups, timed), self.tried)
-        screening = Screening(self.runs, groups, self.plan, places, self.rng)
+        self.ran.update(map(names_of, self.plan))
         begun = self.budget.fraction
         left = 1.0 - begun
+        ranked = self._places(groups, timed, self._until(begun + RANKED * left))
+        places = self.limits.first(ranked, self.tried)
+        screening = Screening(self.runs, groups, self.plan, places, self.rng)
         screening.build(self._until(begun + BUILT * left))
         self.tried += sum(len(tournament.alive) for _, tournament in screening.fields)
         time_left = (begun + SCREENED * left - self.budget.fraction) * self.budget.seconds
@@ -182,6 +197,7 @@ class InPlaceSearch:
                     group = groups.of(tuple(place.names[0][i] for i in where))
                     seconds = base * math.exp(tournament.estimate(variant))
                     out.append(Observed(group, schedule, seconds, tournament.error(variant)))
+                    self.ran.update(tuple(names[i] for i in where) for names in place.names)
         return out
 
     def _until(self, fraction: float) -> Callable[[], bool]:
@@ -193,26 +209,42 @@ class InPlaceSearch:
 
         return is_over
 
-    def _places(self, groups: Groups, timed: Timed) -> list[Place]:
-        """Return what to try: more schedules where more time goes."""
+    def _places(self, groups: Groups, timed: Timed, is_over: Callable[[], bool]) -> list[Place]:
+        """Return what to try: more schedules where more time goes. Where the time ``is_over`` before all are ranked, the
+        groups that take most have theirs."""
         seconds = [timed.least.get(names_of(choice), 0.0) for choice in self.plan]
         total = sum(seconds)
         alike: dict[tuple[str, Schedule], list[int]] = {}
         for i, choice in enumerate(self.plan):
             if choice.schedule is not None:
                 alike.setdefault((choice.group.key, choice.schedule), []).append(i)
-        places = []
+        pairs = merges(groups, self.plan, self._best_scheduled, MERGES, seconds)
+        places: list[Place] = []
         shares = {key: sum(seconds[i] for i in at) / total for key, at in alike.items()}
         for key, at in sorted(alike.items(), key=lambda row: -shares[row[0]]):
-            if shares[key] < LEAST_SHARE:
-                continue
+            if shares[key] < LEAST_SHARE or (places and is_over()):
+                break
             count = min(VARIANTS, max(2, round(100 * shares[key])))
             sites = tuple((i,) for i in at)
             names = tuple(names_of(self.plan[i]) for i in at)
             variants = self._variants(groups, self.plan[at[0]], count)
             places.append(Place(sites, names, variants))
-        pairs = merges(groups, self.plan, self._best_scheduled, MERGES, seconds)
-        return [place for place in map(self._unseen, (*places, *pairs)) if place.variants]
+        new = map(self._unseen, (*places, *pairs))
+        admitted = (self._admitted(groups, place) for place in new)
+        return [place for place in admitted if place.variants]
+
+    def _admitted(self, groups: Groups, place: Place) -> Place:
+        """Return the place without variants that fuse otherwise and are not admitted, at each site alone."""
+        kept = [
+            variant
+            for variant in place.variants
+            if len(variant.parts) == len(place.sites[0]) == 1
+            or all(
+                self.admits(groups.changed(self.plan, [Change(place, site, variant)]))
+                for site in range(len(place.sites))
+            )
+        ]
+        return Place(place.sites, place.names, tuple(kept))
 
     def _variants(self, groups: Groups, choice: Choice, count: int) -> tuple[Variant, ...]:
         """Return what took less time in earlier searches, cuts, and other schedules unless they took more."""

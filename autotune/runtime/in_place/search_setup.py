@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,16 +16,18 @@ from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph
 from autotune.operators.interval import Interval
 from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits
+from autotune.runtime.execution.program_table import running_order
 from autotune.runtime.in_place.budget import NO_LIMITS as UNLIMITED
 from autotune.runtime.in_place.budget import Budget, Limits
 from autotune.runtime.in_place.kept_times import KeptTimes, TimeKeeper
 from autotune.runtime.in_place.plan_evaluator import PlanEvaluator
 from autotune.runtime.in_place.plan_trials import PlanTrials
-from autotune.runtime.in_place.resuming import resumed
+from autotune.runtime.in_place.resuming import frugal_start, resumed
 from autotune.runtime.in_place.search import InPlaceSearch
 from autotune.runtime.in_place.strategy_search import StrategySearch
 from autotune.runtime.in_place.whole_runs import WholeRuns
 from autotune.runtime.session.plan_contest import draw_inputs
+from autotune.runtime.variants.frugal import frugal_plans, loads_of
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
 from autotune.runtime.variants.schedules import Estimate, estimate_of, propose_schedules
 from autotune.runtime.variants.variants import Groups, names_of
@@ -126,7 +128,7 @@ class SearchSetup:
         spec, rng = self.target.spec, np.random.default_rng(self.options.seed)
         costs = GroupCosts(self.model or CostModel.typical(spec), spec, seed=self.options.seed)
         trials = self._trials(FusionProblem(self.graph, costs), seconds)
-        plan, ratio = resumed(runs, heuristic, trials.best_plans(Groups(self.graph), 1))
+        plan, ratio = self._start(runs, heuristic, trials)
         return InPlaceSearch(
             self.graph,
             runs,
@@ -142,7 +144,28 @@ class SearchSetup:
             self.allowance.limits,
             trials,
             ratio,
+            self._admission(plan),
         )
+
+    def _start(self, runs: WholeRuns, heuristic: Plan, trials: PlanTrials) -> tuple[Plan, float]:
+        """Return the plan to begin with, and its time over the heuristic plan's: the best of earlier searches, or the first
+        within the bound of peak memory that merges reach."""
+        groups = Groups(self.graph)
+        most = self.options.objective.most_bytes
+        if most is None:
+            return resumed(runs, heuristic, trials.best_plans(groups, 1))
+        plans = frugal_plans(groups, heuristic, HeuristicSchedules(self.target.spec))
+        within = [plan for plan in plans if loads_of(plan).peak_bytes <= most]
+        first = within[0] if within else plans[-1]
+        return frugal_start(runs, heuristic, plans[: plans.index(first) + 1])
+
+    def _admission(self, start: Plan) -> Callable[[Plan], bool]:
+        """Return which plans are tried: all, or those within the bound of peak memory, where the first one is."""
+        most = self.options.objective.most_bytes
+        if most is None:
+            return lambda other: True
+        bound = max(most, loads_of(running_order(self.graph, start)).peak_bytes)
+        return lambda other: loads_of(running_order(self.graph, other)).peak_bytes <= bound
 
     def _by_strategy(
         self, runs: WholeRuns, heuristic: Plan, keeper: TimeKeeper, seconds: float

@@ -17,7 +17,7 @@ from autotune.runtime.in_place.plan_trials import PlanTrials
 from autotune.runtime.in_place.screening import RUNS
 from autotune.runtime.in_place.whole_runs import Surroundings, Timed
 from autotune.runtime.variants.fusions import Scheduled
-from autotune.runtime.variants.variants import names_of
+from autotune.runtime.variants.variants import Names, names_of
 from autotune.schedule.schedule import Schedule
 from autotune.tuner.choice import Choice
 from autotune.tuner.exact.prover import Prover
@@ -52,7 +52,7 @@ class StrategySearch:
 
     ``heuristic`` is the plan to beat; ``scheduled`` gives heuristic schedules. ``prunes`` stops plans that are clearly
     slower than the best one. ``plan`` is the best plan so far, at any time, and ``ratio`` its time over the heuristic plan's.
-    ``history`` has the best plans, each with the measurements until then; ``told`` are all trials.
+    ``history`` has the best plans, each with the measurements until then; ``told`` are all trials, ``ran`` the groups that were timed.
     """
 
     state: SearchState
@@ -70,6 +70,7 @@ class StrategySearch:
     pruned: int = 0
     history: list[tuple[int, Plan]] = field(default_factory=list)
     told: list[Trial] = field(default_factory=list)
+    ran: set[Names] = field(default_factory=set)
     _scored: dict[tuple[str, Schedule], ScoredSchedule] = field(default_factory=dict)
     _best: Plan | None = None
     _before: Timed | None = None
@@ -164,6 +165,9 @@ class StrategySearch:
         fresh = self.evaluator.fresh(self._candidates(plan))
         decisions = None if proposal is None else proposal.decisions
         trial, number = self.trials.begin(plan, decisions, len(fresh))
+        if decisions is not None and self.trials.study.is_taken(trial):
+            self.trials.study.give_up(trial)
+            return
         try:
             ratios = self._ratios(plan, may_prune=may_prune and self.prunes)
             is_pruned = len(ratios) < TURNS
@@ -215,6 +219,7 @@ class StrategySearch:
     def _learn_turns(self, plan: Plan, seen: Sequence[tuple[Timed, float]]) -> None:
         """Take in the median seconds of each group over some turns, as if the machine had kept its first speed."""
         seconds: dict[str, list[float]] = defaultdict(list)
+        self.ran.update(map(names_of, plan))
         for choice in plan:
             if choice.schedule is not None:
                 key = self._alike(choice.group).key

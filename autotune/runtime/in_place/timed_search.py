@@ -14,6 +14,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.measure.measurement import Measured
 from autotune.runtime.estimated_plans import EstimatedPlans
+from autotune.runtime.in_place.proof import certify
 from autotune.runtime.in_place.search import InPlaceSearch
 from autotune.runtime.in_place.search_setup import Allowance, SearchSetup
 from autotune.runtime.in_place.strategy_search import StrategySearch
@@ -31,7 +32,7 @@ from autotune.targets.protocol import Execution, Target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
 from autotune.tuner.options import SearchOptions
-from autotune.tuner.problem import Trial
+from autotune.tuner.problem import Curve, Trial
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import to_record
 from autotune.tuner.result import GraphSearch, GroupResult, PlanResult
@@ -107,12 +108,23 @@ class _TimedSearch:
         found = self._compared(runs, plans, heuristic, search)
         found = replace(found, records=(*keeper.records, *found.records))
         try:
-            return self._settled(found), is_interrupted
+            return self._certified(self._settled(found), search), is_interrupted
         except KeyboardInterrupt:
             return with_heuristic_plan(found), True
 
+    def _certified(self, found: GraphSearch, search: InPlaceSearch | StrategySearch) -> GraphSearch:
+        """Return the result with what is proved of its plan's partition."""
+        graph = self.setup.graph
+        plan = [Choice(one.group, one.schedule) for one in found.found.groups]
+        return replace(found, certificate=certify(graph, plan, search.ran, found.records))
+
     def _settled(self, found: GraphSearch) -> GraphSearch:
-        """Return the result with the plan that wins the contest."""
+        """Return the result with the plan that wins the contest, or that takes less memory where the heuristic plan takes
+        too much."""
+        heuristic, most = found.heuristic, self.setup.options.objective.most_bytes
+        is_large = heuristic is not None and most is not None and heuristic.peak_bytes > most
+        if is_large and heuristic and found.found.peak_bytes < heuristic.peak_bytes:
+            return found
         return keep_faster_plan(
             found,
             self.setup.graph,
@@ -150,7 +162,12 @@ class _TimedSearch:
             accuracy=accuracy_of(self.setup.graph),
             heuristic=compared,
             bound=network_roofline(self.setup.graph, self.setup.target.spec),
+            curves=self._curves(search),
         )
+
+    def _curves(self, search: InPlaceSearch | StrategySearch) -> Mapping[str, Curve]:
+        trials = search.trials
+        return {} if trials is None else trials.study.curves(trials.strategy)
 
     def _records(self, plans: Sequence[PlanResult]) -> tuple[Record, ...]:
         """Return what was measured in place, as sessions keep their runs; the store gets it."""

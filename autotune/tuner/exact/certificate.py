@@ -13,7 +13,7 @@ RESTRICTION = (
     f"Groups looked at have at most {LARGEST} operators; they grew by one operator at a time, where a group "
     "was no dearer than its parts and dual prices promised a gain."
 )
-"""Which groups a certificate is over, in words."""
+"""Which groups a certificate of predicted or counted costs is over, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,8 @@ class Certificate:
     bound: float
     groups: int
     kinds: int
+    restriction: str = RESTRICTION
+    """Which groups and costs it is over, in words."""
 
     @property
     def gap(self) -> float:
@@ -40,6 +42,7 @@ class Certificate:
     @property
     def statement(self) -> str:
         """One line in words."""
+        groups = f"{self.groups:,} group" + "s" * (self.groups != 1)
         if not self.gap:
-            return f"optimal for these costs over {self.groups:,} groups"
-        return f"at most {self.gap:.2%} above the best of {self.groups:,} groups for these costs"
+            return f"optimal for these costs over {groups}"
+        return f"at most {self.gap:.2%} above the best of {groups} for these costs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -267,3 +268,21 @@ def test_no_more_plans_are_tried_than_wanted() -> None:
     one = search(StandIn(0), limits=Limits(plans=2))
     one.run()
     assert len(one.generations) == 2
+
+
+def test_ranking_ends_with_its_share_of_the_time() -> None:
+    """Where proposing takes long, the groups that take most have schedules, and others are measured all the same."""
+    runs = StandIn(0)
+    one = search(runs, seconds=20.0, limits=Limits(plans=1))
+    propose, asked = one.propose, Counter[str]()
+
+    def slow(choice: Choice, count: int) -> Sequence[Schedule]:
+        runs.seconds += 2.0
+        asked[choice.group.key] += 1
+        return propose(choice, count)
+
+    one.propose = slow
+    one.run()
+    assert one.tried > 0
+    assert runs.seconds < 25.0
+    assert 0 < len(asked) < len({choice.group.key for choice in PLAN if choice.schedule})

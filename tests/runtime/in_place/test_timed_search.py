@@ -15,6 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 import autotune
 from autotune.errors import InputError
+from autotune.runtime.execution.memory_plan import memory_plan
 from autotune.runtime.in_place.kept_times import KeptTimes
 from autotune.runtime.in_place.search import InPlaceSearch
 from autotune.runtime.in_place.search_setup import CONTEST_RUNS, CONTEST_SECONDS, Allowance
@@ -48,6 +49,8 @@ def test_a_search_without_calibration_gives_a_plan_that_runs(
     assert result.found.measured_cycles is not None
     assert result.heuristic is not None and result.heuristic.measured_cycles is not None
     assert result.trials[0].strategy == "heuristic"
+    (statement,), (restriction,) = result.statements, result.restrictions
+    assert "for these costs" in statement and "whole runs" in restriction
     assert result.above_bound is not None and result.above_bound > 0 and not result.is_bound_exact
     session = autotune.Session(path, target="cpu:1")
     inputs = {x: np.ones(shape, np.float32) for x, shape in _inputs().items()}
@@ -179,6 +182,37 @@ def test_a_proof_of_sums_is_refused_where_groups_depend_on_neighbours() -> None:
         autotune.search("mlp", "cpu:1", strategy="exact")
     with pytest.raises(InputError, match="no strategy 'best'; there are model, exact"):
         autotune.search("mlp", "cpu:1", strategy="best")
+
+
+def test_least_memory_is_kept_even_if_it_is_no_faster(tmp_path: Path) -> None:
+    path = tmp_path / "block.plan"
+    result = autotune.search(
+        "transformer_block",
+        "cpu:1",
+        seconds=3.0,
+        objective="memory",
+        out=path,
+        store=tmp_path / "s.db",
+    )
+    heuristic = result.heuristic
+    assert heuristic is not None and result.found.peak_bytes < heuristic.peak_bytes
+    assert result.peak_bytes("found") == result.found.peak_bytes
+    assert Plan.load(path).objective.name == "memory"
+    found = autotune.Session(path, target="cpu:1")
+    plain = autotune.Session("transformer_block", target="cpu:1")
+    (name,) = autotune.load_network("transformer_block").inputs
+    inputs = {name: np.ones(autotune.load_network("transformer_block").shape(name), np.float32)}
+    for output, value in found.run(inputs).items():
+        np.testing.assert_allclose(value, plain.run(inputs)[output], rtol=1e-3, atol=1e-4)
+    held = [memory_plan(session.table).arena_bytes for session in (found, plain)]
+    assert held == [result.found.peak_bytes, heuristic.peak_bytes]
+
+
+def test_least_memory_is_searched_on_this_cpu_by_the_default_strategy() -> None:
+    with pytest.raises(InputError, match=r"memory is for searches on this CPU, and edge is not"):
+        autotune.search("mlp", "edge", objective="memory")
+    with pytest.raises(InputError, match=r"strategy random .* for objective memory take model"):
+        autotune.search("mlp", "cpu:1", objective="memory", strategy="random")
 
 
 def test_limits_of_candidates_and_plans_take_effect(tmp_path: Path) -> None:
