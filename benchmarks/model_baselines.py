@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from autotune.cost_model.analysis import analytic_model
+from autotune.cost_model.raw.prices import fit_raw_prices
 from benchmarks.model_rows import Rows
-from benchmarks.raw_prices import fit_raw_prices
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,14 +70,14 @@ def train_guided(rows: Rows, columns: Sequence[int] | None = None, seed: int = 0
 
 def train_priced(rows: Rows, columns: Sequence[int] | None = None, seed: int = 0) -> Trained:
     """Fit prices of raw work, then train trees on raw features, or some ``columns``, and on shares of prices."""
-    prices = fit_raw_prices(rows.counted, rows.buffers, rows.owner, rows.cycles, np.ones(len(rows)))
+    prices = fit_raw_prices(rows.counted, rows.owner, rows.cycles, np.ones(len(rows)))
     raw = _columns(_raw, columns)
 
     def features(of: Rows) -> Floats:
-        return np.concatenate([raw(of), prices.features(of.counted, of.buffers)], axis=1)
+        return np.concatenate([raw(of), prices.features(of.counted)], axis=1)
 
     learner = _Boosted(seed, _SLOW, rounds=400)
-    return _learn(rows, learner, features, lambda of: prices.cycles(of.counted, of.buffers))
+    return _learn(rows, learner, features, lambda of: prices.cycles(of.counted))
 
 
 Term = Callable[[Rows], Floats]
@@ -101,10 +101,7 @@ def _columns(features: Term, columns: Sequence[int] | None) -> Term:
 
 def _formula(rows: Rows) -> Term:
     model = analytic_model(rows.spec)
-    work = np.empty((len(rows), 0))
-    if rows.work.shape[1]:
-        work = np.stack([rows.summed(column) for column in rows.work.T], axis=1)
-    unit_costs = model.fit(work, rows.cycles, np.ones(len(rows)))
+    unit_costs = model.fit(rows.work, rows.owner, rows.cycles, np.ones(len(rows)))
     return lambda of: model.cycles(of.work, unit_costs, of.estimate)
 
 

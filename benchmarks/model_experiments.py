@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.analysis import analytic_model
+from autotune.cost_model.raw.features import RAW_NAMES
 from benchmarks.model_baselines import Trained, train_guided, train_priced, train_raw
 from benchmarks.model_rows import Rows
 from benchmarks.model_scores import score
 from benchmarks.model_study import Study
-from benchmarks.raw_features import RAW_NAMES
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -10,14 +10,15 @@ import numpy.typing as npt
 
 from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.part_rows import PartRows
+from autotune.cost_model.raw.counts import RawCounts, trivial_cycles
+from autotune.cost_model.raw.features import raw_columns
+from autotune.cost_model.raw.prices import split_work
+from autotune.cost_model.raw.work import raw_work
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
-from benchmarks.raw_counts import RawCounts, trivial_cycles
-from benchmarks.raw_features import raw_columns
-from benchmarks.raw_work import raw_work
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -27,19 +28,18 @@ Ints = npt.NDArray[np.int64]
 class Rows(PartRows):
     """``r`` programs and the ``n`` nests that they run (n ≥ r).
 
-    Per nest: ``raw`` [n, R] and ``guided`` [n, G] features, ``work`` [n, W], ``counted`` [n, K] raw work,
-    ``buffers`` of the schedule, ``owner`` program; cycles by size alone (``trivial``), by ``roofline`` and by
+    Per nest: ``raw`` [n, R] and ``guided`` [n, G] features, ``work`` [n, W], ``counted`` [n, 2 K] raw work,
+    ``owner`` program; cycles by size alone (``trivial``), by ``roofline`` and by
     analytic ``estimate``. Per program: ``cycles`` as measured, ``keys`` of groups, ``networks``.
     """
 
-    PER_PART = ("raw", "guided", "work", "counted", "buffers", "trivial", "roofline", "estimate")
+    PER_PART = ("raw", "guided", "work", "counted", "trivial", "roofline", "estimate")
 
     spec: HardwareSpec
     raw: Floats
     guided: Floats
     work: Floats
     counted: Floats
-    buffers: Floats
     trivial: Floats
     roofline: Floats
     estimate: Floats
@@ -73,14 +73,13 @@ def rows_of(programs: Sequence[Programs], spec: HardwareSpec) -> Rows:
         blocks += _blocks(one, spec, first)
         first += len(one.schedules)
     raw, guided, work, counted, columns, owner = (list(x) for x in zip(*blocks, strict=True))
-    buffers, trivial, roofline, estimate = np.concatenate(columns, axis=1)
+    trivial, roofline, estimate = np.concatenate(columns, axis=1)
     rows = Rows(
         spec,
         np.concatenate(raw),
         np.concatenate(guided),
         np.concatenate(work),
         np.concatenate(counted),
-        buffers,
         trivial,
         roofline,
         estimate,
@@ -103,7 +102,7 @@ def _blocks(
         )
         a = analytic_model(spec).analyse(nest, table, spec)
         counts = RawCounts(nest, table, spec)
-        buffers = counts.ones * table.buffers
-        columns = np.stack([buffers, trivial_cycles(counts), a.roofline, a.estimate])
-        blocks.append((raw_columns(counts), a.features, a.work, raw_work(counts), columns, owner))
+        counted = split_work(raw_work(counts), counts.ones * table.buffers)
+        columns = np.stack([trivial_cycles(counts), a.roofline, a.estimate])
+        blocks.append((raw_columns(counts), a.features, a.work, counted, columns, owner))
     return blocks

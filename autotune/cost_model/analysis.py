@@ -16,6 +16,7 @@ from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec, Memory
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 class Analysis(Protocol):
@@ -23,7 +24,7 @@ class Analysis(Protocol):
 
     @property
     def features(self) -> Floats:
-        """Feature matrix [n, F], its columns the model's ``feature_names``."""
+        """Feature matrix [n, F], the first columns of the model's ``feature_names``."""
         ...
 
     @property
@@ -84,6 +85,11 @@ class Analysed(Protocol):
         ...
 
     @property
+    def work(self) -> Floats:
+        """As that of ``Analysis``."""
+        ...
+
+    @property
     def dynamic_fj(self) -> Floats:
         """As that of ``Analysis``."""
         ...
@@ -116,7 +122,7 @@ class AnalyticModel(Protocol):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Columns of ``Analysis.features``, in order."""
+        """Columns of ``rows``, in order."""
         ...
 
     @property
@@ -140,8 +146,12 @@ class AnalyticModel(Protocol):
         there are no kinds of work."""
         ...
 
-    def fit(self, work: Floats, cycles: Floats, weight: Floats) -> Floats:
-        """Fit unit costs [W] to measurements: ``work`` [r, W] took ``cycles`` [r]."""
+    def fit(self, work: Floats, owner: Ints, cycles: Floats, weight: Floats) -> Floats:
+        """Fit unit costs to measurements: nests' ``work`` [n, W], added by ``owner`` [n], took ``cycles`` [r]."""
+        ...
+
+    def rows(self, features: Floats, work: Floats, unit_costs: Floats) -> Floats:
+        """Return what trees read [n, F], its columns ``feature_names``, of an analysis at unit costs."""
         ...
 
 

@@ -6,12 +6,14 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.analysis import AnalyticModel, analytic_model
+from autotune.cost_model.analysis import AnalyticModel
 from autotune.cost_model.part_rows import PartRows
+from autotune.cost_model.raw.model import corrected_model
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
@@ -29,8 +31,8 @@ Ints = npt.NDArray[np.int64]
 class Dataset(PartRows):
     """``r`` measurements and the ``n`` nests that they ran (n ≥ r: a group may have several).
 
-    Per nest [n]: ``x`` [n, F] features, ``work`` [n, W] counts of the analytic model's ``work_kinds``,
-    ``owner`` measurement, analytic ``estimate`` in cycles, ``dynamic_fj``, ``leak_fj`` per cycle,
+    Per nest [n]: ``x`` [n, F] features, ``work`` [n, W] counts of the ``work_kinds`` of the ``model`` that trees
+    correct, ``owner`` measurement, its ``estimate`` in cycles without any fitted price, ``dynamic_fj``, ``leak_fj`` per cycle,
     ``moved_bytes``. Per measurement [r]: measured costs, ``weight``, group ``keys``, ``networks``.
     """
 
@@ -50,29 +52,36 @@ class Dataset(PartRows):
     weight: Floats
     keys: npt.NDArray[np.str_]
     networks: npt.NDArray[np.str_]
+    is_raw: bool = False
+
+    @property
+    def model(self) -> AnalyticModel:
+        """What trees correct: the analytic model, or counted work at fitted prices."""
+        return corrected_model(self.spec, self.is_raw)
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all columns as hexadecimal digits; another value, row or order makes another."""
         digest = hashlib.sha256(self.spec.memory.value.encode())
         for field in fields(self):
-            if field.name != "spec":
+            if field.name not in ("spec", "is_raw"):
                 column = getattr(self, field.name)
                 digest.update(f"{field.name} {column.dtype.str} {column.shape}\n".encode())
                 digest.update(np.ascontiguousarray(column).tobytes())
         return digest.hexdigest()
 
     def fit(self, chosen: npt.NDArray[np.bool_]) -> Floats:
-        """Fit unit costs [W] to the ``chosen`` measurements [r], whose nests add up."""
-        work = np.empty((len(self), 0))
-        if self.work.shape[1]:
-            work = np.stack([self.summed(column) for column in self.work.T], axis=1)
-        return analytic_model(self.spec).fit(work[chosen], self.cycles[chosen], self.weight[chosen])
+        """Fit unit costs to the ``chosen`` measurements [r], whose nests add up."""
+        known = self.take(chosen)
+        return self.model.fit(known.work, known.owner, known.cycles, known.weight)
 
     def analytic_cycles(self, unit_costs: Floats) -> Floats:
-        """Return the analytic cycles [n] of each nest at unit costs [W]."""
-        model = analytic_model(self.spec)
-        return model.cycles(self.work, unit_costs, self.estimate)
+        """Return the cycles [n] that trees correct, of each nest at unit costs."""
+        return self.model.cycles(self.work, unit_costs, self.estimate)
+
+    def rows(self, unit_costs: Floats) -> Floats:
+        """Return what trees read [n, F], at unit costs."""
+        return self.model.rows(self.x, self.work, unit_costs)
 
     def analytic_energy(self, cycles: Floats) -> Floats:
         """Return the femtojoules [r] by the spec's table, for nests that run in ``cycles`` [n]."""
@@ -98,10 +107,10 @@ def joined(parts: Sequence[Dataset]) -> Dataset:
     """
     first = np.cumsum([0, *(len(part) for part in parts)])
     moved = [replace(part, owner=part.owner + at) for part, at in zip(parts, first, strict=False)]
-    columns = {
+    columns: dict[str, Any] = {
         field.name: np.concatenate([getattr(part, field.name) for part in moved])
         for field in fields(Dataset)
-        if field.name != "spec"
+        if field.name not in ("spec", "is_raw")
     }
     return Dataset(spec=parts[0].spec, **columns)
 
@@ -117,10 +126,13 @@ class _Block:
 
 
 def dataset(
-    records: Sequence[Record], spec: HardwareSpec, weights: Sequence[float] | None = None
+    records: Sequence[Record],
+    spec: HardwareSpec,
+    weights: Sequence[float] | None = None,
+    is_raw: bool = False,
 ) -> Dataset:
     """Return the training rows of the successful measurements; of equal candidates the last one
-    counts, by its trust times its weight."""
+    counts, by its trust times its weight. Raw rows stand in the same order as analytic ones."""
     weighted = zip(records, weights if weights is not None else [1.0] * len(records), strict=True)
     latest = {
         (record.group_key, record.schedule_json): (record, weight)
@@ -130,14 +142,13 @@ def dataset(
     by_group: dict[str, list[tuple[Record, float]]] = {}
     for record, weight in latest.values():
         by_group.setdefault(record.group_key, []).append((record, weight))
-    model = analytic_model(spec)
     rows: list[tuple[Record, float]] = []
-    blocks = [_empty(model)]
+    blocks: list[_Block] = []
     for members in by_group.values():
-        added, lowered = _blocks([record for record, _ in members], len(rows), spec)
+        added, lowered = _blocks([record for record, _ in members], len(rows), spec, is_raw)
         blocks.extend(added)
         rows.extend(members[i] for i in lowered)
-    return _assemble(spec, blocks, rows)
+    return _assemble(spec, blocks or [_empty(corrected_model(spec, is_raw))], rows, is_raw)
 
 
 def _empty(model: AnalyticModel) -> _Block:
@@ -147,12 +158,13 @@ def _empty(model: AnalyticModel) -> _Block:
 
 
 def _blocks(
-    members: list[Record], first: int, spec: HardwareSpec
+    members: list[Record], first: int, spec: HardwareSpec, is_raw: bool
 ) -> tuple[list[_Block], tuple[int, ...]]:
     """Return one block per nest of a group, and the positions of the members with rows in it: those
     that can still be lowered."""
     schedules = tuple(record.schedule_json for record in members)
-    nests, lowered = _analyse(members[0].group_json, schedules, spec)
+    find = _count if is_raw else _analyse
+    nests, lowered = find(members[0].group_json, schedules, spec)
     owner = np.arange(first, first + len(lowered))
     return [_Block(x, work, owner, columns) for x, work, columns in nests], lowered
 
@@ -173,14 +185,43 @@ def _analyse(
     blocks = []
     for position, nest in enumerate(nests):
         table = ScheduleTable.of(nest, [read[i].nests[position] for i in lowered])
-        a = analytic_model(spec).analyse(nest, table, spec)
+        a = corrected_model(spec).analyse(nest, table, spec)
         columns = np.stack([a.estimate, a.dynamic_fj, a.leak_fj, a.moved_bytes])
         blocks.append((a.features, a.work, columns))
     return tuple(blocks), lowered
 
 
+def _count(
+    group_json: str, schedules: tuple[str, ...], spec: HardwareSpec
+) -> tuple[tuple[tuple[Floats, Floats, Floats], ...], tuple[int, ...]]:
+    """Do what ``_analyse`` does, with raw features and work, and the estimate of these."""
+    analysed, lowered = _analyse(group_json, schedules, spec)
+    counted = _count_raw(group_json, tuple(schedules[i] for i in lowered), spec)
+    pairs = zip(counted, analysed, strict=True)
+    return tuple(
+        (x, work, np.stack([estimate, *columns[1:]]))
+        for (x, work, estimate), (_, _, columns) in pairs
+    ), lowered
+
+
+@lru_cache(maxsize=4096)
+def _count_raw(
+    group_json: str, schedules: tuple[str, ...], spec: HardwareSpec
+) -> tuple[tuple[Floats, Floats, Floats], ...]:
+    """Count a group's nests under schedules that can be lowered: features, work and estimate of each."""
+    nests = analyse(Group.from_json(group_json)) if schedules else ()
+    assert not isinstance(nests, Rejection)
+    read = [Schedule.from_json(text) for text in schedules]
+    model, found = corrected_model(spec, is_raw=True), []
+    for position, nest in enumerate(nests):
+        table = ScheduleTable.of(nest, [one.nests[position] for one in read])
+        a = model.analyse(nest, table, spec)
+        found.append((a.features, a.work, a.estimate))
+    return tuple(found)
+
+
 def _assemble(
-    spec: HardwareSpec, blocks: list[_Block], rows: list[tuple[Record, float]]
+    spec: HardwareSpec, blocks: list[_Block], rows: list[tuple[Record, float]], is_raw: bool
 ) -> Dataset:
     estimate, dynamic, leak, moved = np.concatenate([b.columns for b in blocks], axis=1)
 
@@ -202,4 +243,5 @@ def _assemble(
         np.array([weight * record.trust for record, weight in rows], dtype=np.float64),
         np.array([record.group_key for record, _ in rows], dtype=np.str_),
         np.array([record.network for record, _ in rows], dtype=np.str_),
+        is_raw,
     )

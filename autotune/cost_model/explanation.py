@@ -13,10 +13,14 @@ from autotune.cost_model.cached.model import CachedAnalysis
 from autotune.cost_model.cached.work_kinds import WORK_KINDS
 from autotune.cost_model.cost import Cost, FusionGain
 from autotune.cost_model.model import CostModel
+from autotune.cost_model.model_file import GUIDED, RAW
 from autotune.cost_model.prepared import PreparedGroup
+from autotune.cost_model.raw.model import RawAnalysis
+from autotune.cost_model.raw.prices import RawPrices
+from autotune.cost_model.raw.work import RawUnit
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.cost_model.shapley import contributions
-from autotune.cost_model.topics import topic_of
+from autotune.cost_model.topics import raw_topic_of, topic_of
 from autotune.display import Card, Displayed
 from autotune.fusion.group import Group
 from autotune.isa.opcodes import Unit
@@ -27,6 +31,13 @@ _UNITS = {
     Unit.VECTOR: ("vector unit", "element-wise operators, reductions, bank conflicts"),
     Unit.LOAD: ("load DMA", "loads into the scratchpad, with their set-up"),
     Unit.STORE: ("store DMA", "stores from the scratchpad, with their set-up"),
+}
+_RAW_UNITS = {
+    RawUnit.MATRIX: ("matrix unit", "passes over the array, calls and results, at fitted prices"),
+    RawUnit.VECTOR: ("vector unit", "operations, steps and calls of passes, at fitted prices"),
+    RawUnit.LOAD: ("load DMA", "loads, runs, bursts and rows of DRAM, at fitted prices"),
+    RawUnit.STORE: ("store DMA", "stores, runs, bursts and rows of DRAM, at fitted prices"),
+    RawUnit.CONTROL: ("sequencer", "nests, tiles and calls, at fitted prices"),
 }
 _LEAST_SHARE = 0.01
 """Share of the analytic cycles from which a resource of a CPU is listed."""
@@ -49,7 +60,8 @@ class Explanation(Displayed):
 
     ``terms`` are busy cycles: on a machine with scratchpads those of units that overlap, so that the
     longest decides; on a CPU parts of one sum. ``analytic_cycles`` follow from them, and the trees
-    correct these by ``correction``, a factor. ``bound_cycles`` is the roofline. ``intensity`` and
+    correct these by ``correction``, a factor. ``model`` says which model answers (``CostModel.kind``): a raw one has
+    terms and ``analytic_cycles`` of counted work at fitted prices. ``bound_cycles`` is the roofline. ``intensity`` and
     ``ridge`` are in multiply-adds per DRAM byte. Multiply-adds and DRAM bytes stand beside the
     fewest that the group needs. ``learned`` are the cycles that the trees add to the analytic ones
     or take from them, by topic: exact Shapley values of the log ratio, times the logarithmic mean of
@@ -68,6 +80,7 @@ class Explanation(Displayed):
     needed_bytes: float
     array_use: float
     fusion: FusionGain | None = None
+    model: str = GUIDED
 
     @property
     def bottleneck(self) -> str:
@@ -109,7 +122,8 @@ class Explanation(Displayed):
         )
         if self.learned:
             most = ", ".join(f"{x.name} {x.cycles:+,.0f}" for x in self.learned[:_NAMED])
-            yield f"learned: × {self.correction:.3f} of the analytic cycles, most by {most}"
+            sort = "priced" if self.model == RAW else "analytic"
+            yield f"learned: × {self.correction:.3f} of the {sort} cycles, most by {most}"
         if self.cost.is_novel:
             yield (
                 f"novel: the model knew {self.cost.novelty:.0%} of its training programs better; measure "
@@ -138,12 +152,13 @@ def explain_cost(
     model: CostModel, prepared: PreparedGroup, cost: Cost, fusion: FusionGain | None
 ) -> Explanation:
     """Explain the cost that a model predicts for a prepared group's schedule."""
-    spec, analysed = model.spec, []
-    learned: list[Term] = []
+    spec, learned = model.spec, list[Term]()
+    analysed, sized = list[Analysis](), list[Analysis]()
     for nest, table in zip(prepared.nests, prepared.tables(cost.schedule), strict=True):
         analysed.append(analytic_model(spec).analyse(nest, table, spec))
-        learned += _learned(model, analysed[-1], float(model.forecast(nest, table).cycles[0]))
-    terms = [term for a in analysed for term in _terms(model, a)]
+        sized.append(model.corrected.analyse(nest, table, spec) if model.is_raw else analysed[-1])
+        learned += _learned(model, sized[-1], float(model.forecast(nest, table).cycles[0]))
+    terms = [term for a in sized for term in _terms(model, a)]
     done = sum(float(a.multiply_adds[0]) for a in analysed)
     cells, taken = spec.matrix.rows * spec.matrix.cols, sum(map(_cell_cycles, analysed))
     peak = spec.peak_macs_per_cycle * (done / taken if taken else 1.0)
@@ -151,7 +166,7 @@ def explain_cost(
         cost,
         _summed(terms),
         _summed(learned),
-        sum(float(a.cycles(model.unit_costs)[0]) for a in analysed),
+        sum(float(a.cycles(model.unit_costs)[0]) for a in sized),
         sum(float(a.roofline[0]) for a in analysed),
         done / max(1.0, cost.dram_bytes),
         peak / spec.dram.bytes_per_cycle,
@@ -160,11 +175,16 @@ def explain_cost(
         float(_needed_bytes(prepared.group)),
         _array_use(analysed, taken, cells),
         fusion,
+        model.kind,
     )
 
 
 def _terms(model: CostModel, analysis: Analysis) -> Iterator[Term]:
     """Return the cycles of one nest by resource."""
+    if isinstance(analysis, RawAnalysis):
+        busy = RawPrices(model.unit_costs).by_unit(analysis.work)[0]
+        for place, (name, meaning) in _RAW_UNITS.items():
+            yield Term(name, float(busy[place]), meaning)
     if isinstance(analysis, ScratchpadAnalysis):
         for unit, (name, meaning) in _UNITS.items():
             yield Term(name, float(analysis.busy[unit][0]), meaning)
@@ -187,14 +207,16 @@ def _learned(model: CostModel, analysis: Analysis, cycles: float) -> Iterator[Te
     forests = model.cycle_forests
     if not forests:
         return
-    row, analytic = analysis.features[0], float(analysis.cycles(model.unit_costs)[0])
+    known = model.corrected.rows(analysis.features, analysis.work, model.unit_costs)
+    row, analytic = known[0], float(analysis.cycles(model.unit_costs)[0])
     ratio = math.log(cycles / analytic)
     price = (cycles - analytic) / ratio if abs(ratio) > 1e-9 else analytic
     values = np.sum([contributions(forest, row) for forest in forests], axis=0)
-    names = analytic_model(model.spec).feature_names
+    names = model.corrected.feature_names
     by_topic: dict[str, float] = {}
+    named = raw_topic_of if model.is_raw else topic_of
     for name, value in zip(names, values.tolist(), strict=True):
-        by_topic[topic_of(name)] = by_topic.get(topic_of(name), 0.0) + value * price
+        by_topic[named(name)] = by_topic.get(named(name), 0.0) + value * price
     for topic, share in by_topic.items():
         yield Term(topic, share, "more or less than a mean schedule of the training set")
     yield Term("mean", (ratio - float(values.sum())) * price, "of the training set")

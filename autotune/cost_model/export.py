@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.training import MIN_SCALE
 from autotune.disk.atomic_file import FileKind, replace_file
@@ -18,9 +17,15 @@ _ONNX = FileKind("an ONNX model", (b"\x08",))
 def export_model(model: CostModel, file: Path) -> tuple[Path, ...]:
     """Write a model to ``file``: as C where it ends in .c (and a header beside it), as ONNX in .onnx.
 
-    Return the files. Raises ``InputError`` for another ending, or where no file can be written.
+    Return the files. Raises ``InputError`` for another ending, where no file can be written, and for a raw model:
+    its trees read prices that these files do not hold.
     """
-    names = analytic_model(model.spec).feature_names
+    if model.is_raw and file.suffix in (".c", ".onnx"):
+        raise InputError(
+            f"{file}: {model.spec.name} is answered by its raw model, whose trees correct work at fitted prices; "
+            f"C and ONNX hold trees alone: write {file.with_suffix('.predictor')}, or name a guided model by --model"
+        )
+    names = model.corrected.feature_names
     match file.suffix:
         case ".c":
             texts = _c_texts(model, file, names)

@@ -37,6 +37,9 @@ Ints = npt.NDArray[np.int64]
 FEWEST_CHOICES = 30
 """Groups with a choice from which on a lower regret outweighs a larger error."""
 
+HOPEFUL = 1.25
+"""Error of a raw model on one fold, over the best other one's, up to which the other folds are trained too."""
+
 WORKERS = 2
 """Folds trained at a time; more would not help where two cores are shared with measurements."""
 
@@ -65,7 +68,8 @@ class Misjudged:
 class HeldOut:
     """Predictions of every measurement [r] by trees of other folds: cycles, femtojoules, DRAM
     bytes; ``error`` is log(measured / predicted) cycles, ``scores`` its size over the predicted
-    size, ``low`` and ``high`` the interval in cycles, ``support`` that of the trees for cycles (NaN without)."""
+    size, ``low`` and ``high`` the interval in cycles, ``support`` that of the trees for cycles (NaN without),
+    ``x`` [r, F] what trees read of each measurement's main nest."""
 
     cycles: Floats
     energy_fj: Floats
@@ -75,6 +79,7 @@ class HeldOut:
     low: Floats
     high: Floats
     support: Floats
+    x: Floats
 
     def improves_on(self, simpler: HeldOut, data: Dataset) -> bool:
         """Return True if these predictions earn their place beside those of a simpler model.
@@ -92,6 +97,10 @@ class HeldOut:
             spread = float(gain.std(ddof=1)) / np.sqrt(len(gain))
         is_closer = mape(data.cycles, self.cycles) < mape(data.cycles, simpler.cycles)
         return bool(mean > 2.0 * spread or (mean >= 0.0 and is_closer))
+
+    def error_of(self, data: Dataset) -> float:
+        """Return the mean error (a fraction) of the cycles."""
+        return mape(data.cycles, self.cycles)
 
     def metrics(self, data: Dataset) -> dict[str, float]:
         """Figures about networks that were not trained on; rates are shares, ranks and regrets are within
@@ -149,24 +158,51 @@ def hold_out(
     Return predictions with trees for cycles, and those of the analytic formula with the prices that the
     other folds teach.
     """
-    guided, formula = np.ones((4, len(data))), np.ones((4, len(data)))
+    guided, formula = _Predicted.none(data), _Predicted.none(data)
 
     def learn(index: int) -> None:
         tested = fold == index
         known = ~np.isin(data.keys, data.keys[tested])
         if tested.any() and known.any():
             ratios = train(data, known, seed, base)
-            guided[:, tested] = _applied(ratios, data, tested)
-            formula[:, tested] = _applied(ratios.as_formula(), data, tested)
+            guided.set(ratios, data, tested)
+            formula.set(ratios.as_formula(), data, tested)
 
     for_each(learn, range(FOLDS))
     return _judged(data, fold, guided, seed), _judged(data, fold, formula, seed)
 
 
+def hold_out_raw(
+    data: Dataset, fold: Ints, seed: int, rival: HeldOut, for_each: ForEach = in_threads
+) -> HeldOut | None:
+    """Predict every fold [r] of raw ``data`` by what the others teach; None where that would not pay.
+
+    The first fold is a trial: the rest follows only if the error there is at most ``HOPEFUL`` times the
+    ``rival``'s, which predicted the same measurements.
+    """
+    raw = _Predicted.none(data)
+
+    def learn(index: int) -> None:
+        tested = fold == index
+        known = ~np.isin(data.keys, data.keys[tested])
+        if tested.any() and known.any():
+            raw.set(train(data, known, seed), data, tested)
+
+    first = int(np.argmax(np.bincount(fold, minlength=FOLDS)))
+    for_each(learn, [first])
+    tried = fold == first
+    ours, theirs = (mape(data.cycles[tried], one[tried]) for one in (raw.costs[0], rival.cycles))
+    if ours > HOPEFUL * theirs:
+        return None
+    for_each(learn, [index for index in range(FOLDS) if index != first])
+    return _judged(data, fold, raw, seed)
+
+
 def as_it_is(data: Dataset, fold: Ints, seed: int, base: Ratios) -> HeldOut:
     """Judge a shared model on measurements that it was not trained on."""
-    everywhere = np.ones(len(data), dtype=bool)
-    return _judged(data, fold, _applied(Ratios.untrained(base), data, everywhere), seed)
+    predicted = _Predicted.none(data)
+    predicted.set(Ratios.untrained(base), data, np.ones(len(data), dtype=bool))
+    return _judged(data, fold, predicted, seed)
 
 
 def hold_out_machines(
@@ -178,7 +214,7 @@ def hold_out_machines(
     other networks. Return the measurements whose folds are equal, one in ``FOLDS``, and predictions with
     trees for cycles and without.
     """
-    guided, formula = np.ones((4, len(data))), np.ones((4, len(data)))
+    guided, formula = _Predicted.none(data), _Predicted.none(data)
     tested = machine_fold == fold
 
     def learn(index: int) -> None:
@@ -186,34 +222,57 @@ def hold_out_machines(
         known = (machine_fold != index) & (fold != index) & ~np.isin(data.keys, data.keys[here])
         if here.any() and known.any():
             ratios = train(data, known, seed, shared=True)
-            guided[:, here] = _applied(ratios, data, here)
-            formula[:, here] = _applied(ratios.as_formula(), data, here)
+            guided.set(ratios, data, here)
+            formula.set(ratios.as_formula(), data, here)
 
     in_threads(learn, range(FOLDS))
     judged, folds = data.take(tested), fold[tested]
-    with_trees = _judged(judged, folds, guided[:, tested], seed, conformal_quantile)
-    without = _judged(judged, folds, formula[:, tested], seed, conformal_quantile)
+    with_trees = _judged(judged, folds, guided.take(tested), seed, conformal_quantile)
+    without = _judged(judged, folds, formula.take(tested), seed, conformal_quantile)
     return judged, with_trees, without
+
+
+@dataclass(frozen=True, slots=True)
+class _Predicted:
+    """Costs [4, r] of measurements (cycles, femtojoules, DRAM bytes, support) and what trees read of the main nest
+    of each ``x`` [r, F], set a fold at a time."""
+
+    costs: Floats
+    x: Floats
+
+    @classmethod
+    def none(cls, data: Dataset) -> _Predicted:
+        """Return ones, and zeros for what trees read."""
+        return cls(np.ones((4, len(data))), np.zeros((len(data), len(data.model.feature_names))))
+
+    def set(self, ratios: Ratios, data: Dataset, tested: npt.NDArray[np.bool_]) -> None:
+        """Predict the ``tested`` measurements [r]."""
+        x = data.rows(ratios.unit_costs)
+        self.costs[:, tested] = _applied(ratios, data, x, tested)
+        self.x[tested] = x[data.main[tested]]
+
+    def take(self, chosen: npt.NDArray[np.bool_]) -> _Predicted:
+        """Return the ``chosen`` measurements [r]."""
+        return _Predicted(self.costs[:, chosen], self.x[chosen])
 
 
 def _judged(
     data: Dataset,
     fold: Ints,
-    predicted: Floats,
+    predicted: _Predicted,
     seed: int,
     quantile: Callable[[Floats, float], float] | None = None,
 ) -> HeldOut:
-    cycles, energy, dram, support = predicted
+    (cycles, energy, dram, support), x = predicted.costs, predicted.x
     error = np.log(data.cycles / cycles)
-    scale, factor = _calibrated(data, fold, error, seed, quantile)
-    spread = np.exp(factor * scale)
-    scores = np.abs(error) / scale
-    return HeldOut(cycles, energy, dram, error, scores, cycles / spread, cycles * spread, support)
+    scale, factor = _calibrated(x, data, fold, error, seed, quantile)
+    low, high = cycles / np.exp(factor * scale), cycles * np.exp(factor * scale)
+    return HeldOut(cycles, energy, dram, error, np.abs(error) / scale, low, high, support, x)
 
 
-def _applied(ratios: Ratios, data: Dataset, tested: npt.NDArray[np.bool_]) -> Floats:
+def _applied(ratios: Ratios, data: Dataset, read: Floats, tested: npt.NDArray[np.bool_]) -> Floats:
     rows = tested[data.owner]
-    x = data.x[rows]
+    x = read[rows]
 
     def whole(per_nest: Floats) -> Floats:
         full = np.zeros(len(data.owner))
@@ -227,11 +286,12 @@ def _applied(ratios: Ratios, data: Dataset, tested: npt.NDArray[np.bool_]) -> Fl
     forests = ratios.cycle_forests
     support = np.full(int(tested.sum()), np.nan)
     if forests:
-        support = Support(forests).of(data.x[data.main[tested]])
+        support = Support(forests).of(read[data.main[tested]])
     return np.stack([whole(cycles), whole(energy), whole(dram), support])
 
 
 def _calibrated(
+    x: Floats,
     data: Dataset,
     fold: Ints,
     error: Floats,
@@ -241,7 +301,6 @@ def _calibrated(
     """Predicted size of every error [r] and the conformal factor on it [r], both from other folds,
     so that the coverage reported is one on unseen networks. ``quantile`` of scores gives the factor (None: that
     of networks)."""
-    x = data.x[data.main]
     scale = np.ones(len(data))
     for index in range(FOLDS):
         tested = fold == index

@@ -8,22 +8,24 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.analysis import Analysed, analytic_model
+from autotune.cost_model.analysis import Analysed, AnalyticModel
 from autotune.cost_model.cached.work_kinds import TYPICAL_ERROR, TYPICAL_FACTOR, typical_costs
 from autotune.cost_model.cost import Cost
 from autotune.cost_model.dataset import Dataset, dataset, joined
 from autotune.cost_model.estimate import Best, Estimate, Forecast, Prediction
 from autotune.cost_model.forest import Forest
-from autotune.cost_model.model_file import is_shared, pack, unpack
+from autotune.cost_model.learned import Learned
+from autotune.cost_model.model_file import FORMULA, GUIDED, RAW, is_shared, pack, unpack
 from autotune.cost_model.provenance import Provenance, feature_hash
-from autotune.cost_model.support import Support, moved_percentiles, novelty, percentiles
+from autotune.cost_model.raw.model import corrected_model
+from autotune.cost_model.support import Support, moved_percentiles, percentiles
 from autotune.cost_model.training import (
     COVERAGE,
     MORE_ROUNDS,
@@ -54,34 +56,12 @@ MIN_RECORDS = 50
 """Fewer successful measurements than this give no model."""
 TYPICAL = "typical"
 """Kind of a model at typical costs, and the name of its mean error elsewhere among the metrics."""
+SHIPPED = "shipped"
+"""Kind of the model in the package, and its name as a version of a machine's model."""
 WORST = 5
 """Groups that a training says it was worst at."""
 MOST_TREES = 300
 """Trees for cycles beyond which a model is not extended, but trained anew: predicting takes longer by each."""
-
-
-@dataclass(frozen=True)
-class Learned:
-    """The trained parts: trees for the ratios to the analytic costs, trees for the size of the
-    cycles' log error (None: 1 everywhere), the conformal factor on it, and percentiles of the support of
-    held-out training rows (None: not known)."""
-
-    ratios: Ratios
-    scale: Forest | None
-    factor: float
-    known_support: Floats | None = None
-
-    @cached_property
-    def support(self) -> Support | None:
-        """Support of rows by the trees for cycles, else by those for their error; None without any."""
-        forests = self.ratios.cycle_forests or (() if self.scale is None else (self.scale,))
-        return Support(forests) if forests else None
-
-    def novelty(self, x: Floats) -> Floats:
-        """Share [n] of training rows with more support than rows [n, F]; NaN where it is not known."""
-        if self.known_support is None or self.support is None:
-            return np.full(len(x), np.nan)
-        return novelty(self.support.of(x), self.known_support)
 
 
 class CostModel:
@@ -113,11 +93,26 @@ class CostModel:
 
     @property
     def kind(self) -> str:
-        """``guided`` where trees correct the analytic cycles, ``formula`` where none do, ``typical`` for a formula
-        without any measurement of the machine."""
+        """What answers: ``guided`` where trees correct the analytic cycles, ``raw`` where they correct counted work at
+        fitted prices, ``formula`` where no trees do; ``shipped`` for the model in the package and ``typical`` for a
+        formula, both without any measurement of the machine."""
         if TYPICAL in self.metrics:
             return TYPICAL
-        return "formula" if self._learned.ratios.is_formula else "guided"
+        if self.is_shared:
+            return SHIPPED
+        if self.is_raw:
+            return RAW
+        return FORMULA if self._learned.ratios.is_formula else GUIDED
+
+    @property
+    def is_raw(self) -> bool:
+        """True if no analytic cycles are in its predictions."""
+        return self._learned.ratios.is_raw
+
+    @property
+    def corrected(self) -> AnalyticModel:
+        """What its trees correct."""
+        return corrected_model(self.spec, self.is_raw)
 
     @property
     def is_typical(self) -> bool:
@@ -140,7 +135,7 @@ class CostModel:
         Held-out predictions decide whether trees correct the analytic formula (``HeldOut.improves_on``): no
         model chooses worse than its plain formula. With a shared model as ``base``, train what
         that leaves; it stays as it is where this is no better, and for fewer than ``MIN_RECORDS``
-        measurements.
+        measurements. Where the best of these errs by ``choosing.MISJUDGED`` or more, a raw model contends too.
 
         ``weights`` [records] says how much each counts (1 by default), for example less with age,
         beside how far it is trusted. ``for_each`` calls for every fold (None: two at a time); what it raises
@@ -148,27 +143,22 @@ class CostModel:
         ``metrics`` are of out-of-fold predictions: of networks none of whose groups was trained
         on. Raises ``StoreError`` when there are fewer than ``MIN_RECORDS`` and no ``base``.
         """
-        from autotune.cost_model.held_out import as_it_is, hold_out, in_threads
+        from autotune.cost_model.choosing import choose
 
         data = dataset(records, spec, weights)
         if len(data) < MIN_RECORDS and base is not None:
             return base
         if len(data) < MIN_RECORDS:
             raise too_few(spec, len(data))
-        rng = np.random.default_rng(seed)
-        fold = folds(data.networks, data.keys, rng)
+        fold = folds(data.networks, data.keys, np.random.default_rng(seed))
         start = None if base is None else base._learned.ratios
-        guided, formula = hold_out(data, fold, seed, start, for_each or in_threads)
-        ratios = train(data, np.ones(len(data), dtype=bool), seed, start)
-        contenders = [(formula, ratios.as_formula()), (guided, ratios)]
-        if start is not None:
-            contenders.insert(1, (as_it_is(data, fold, seed, start), Ratios.untrained(start)))
-        held, ratios = _chosen(contenders, data)
-        scale = boost_scale(data.x[data.main], held.error, seed)
+        chosen = choose(records, data, weights, fold, seed, start, for_each)
+        held, ratios = chosen.held, chosen.ratios
+        scale = boost_scale(held.x, held.error, seed)
         factor = network_quantile(held.scores, data.networks, COVERAGE)
-        learned = _learned(ratios, scale, factor, held, data)
-        metrics = held.metrics(data) | formula.as_baseline(data)
-        origin = _provenance(data, seed, base)
+        learned = _learned(ratios, scale, factor, held)
+        metrics = held.metrics(data) | chosen.formula.as_baseline(data)
+        origin = _provenance(data, seed, base, ratios.is_raw)
         return cls(spec, learned, metrics, held.misjudged(data, WORST), provenance=origin)
 
     def extended(
@@ -177,13 +167,13 @@ class CostModel:
         """Return this model with ``MORE_ROUNDS`` trees that learn what it leaves of measurements, old and new ones.
 
         It takes a fraction of the time of ``fit``, for nothing is held out: intervals and ``metrics`` stay those of
-        this model, and whoever takes it judges it first. Return None for a plain formula, for fewer than
-        ``MIN_RECORDS`` measurements, and for more than ``MOST_TREES`` of its own in the end. Takes ``weights`` as
-        ``fit`` does.
+        this model, and whoever takes it judges it first. Return None for a plain formula, for a raw model, whose prices
+        would stay as they are, for fewer than ``MIN_RECORDS`` measurements, and for more than ``MOST_TREES`` of its own
+        in the end. Takes ``weights`` as ``fit`` does.
         """
         before, learned = self._learned.ratios, self._learned
         trees = 0 if before.cycles is None else len(before.cycles.roots)
-        if before.is_formula or trees + MORE_ROUNDS > MOST_TREES:
+        if before.is_formula or before.is_raw or trees + MORE_ROUNDS > MOST_TREES:
             return None
         data = dataset(records, self.spec, weights)
         if len(data) < MIN_RECORDS:
@@ -222,6 +212,7 @@ class CostModel:
         ``metrics`` are of machines and networks that the trees know neither of. Raises
         ``StoreError`` when there are fewer than ``MIN_RECORDS``.
         """
+        from autotune.cost_model.choosing import last_improvement
         from autotune.cost_model.held_out import hold_out_machines
 
         parts = [dataset(records, spec) for spec, records in machines.items()]
@@ -236,11 +227,11 @@ class CostModel:
         judged, guided, formula = hold_out_machines(data, machine_fold, fold, seed)
         ratios = train(data, np.ones(len(data), dtype=bool), seed, shared=True)
         contenders = [(formula, ratios.as_formula()), (guided, ratios)]
-        held, ratios = _chosen(contenders, judged)
-        scale = boost_scale(judged.x[judged.main], held.error, seed)
+        held, ratios = last_improvement(contenders, judged)
+        scale = boost_scale(held.x, held.error, seed)
         # machines differ more than networks: rows of many held 89 % on unseen ones, networks 94 %
         factor = conformal_quantile(held.scores, COVERAGE)
-        learned = _learned(ratios, scale, factor, held, judged)
+        learned = _learned(ratios, scale, factor, held)
         metrics = held.metrics(judged) | {"machines": float(len(parts))}
         spec, worst = parts[0].spec, held.misjudged(judged, WORST)
         origin = _provenance(data, seed)
@@ -274,7 +265,10 @@ class CostModel:
 
     @cached_property
     def formula(self) -> CostModel:
-        """The same model without trees for cycles: what drafts candidates for a second stage."""
+        """The same model without trees for cycles: what drafts candidates for a second stage. A raw model drafts
+        with its trees, for only with these its choices were shown to be no worse."""
+        if self.is_raw:
+            return self
         ratios = self._learned.ratios.as_formula()
         learned = replace(self._learned, ratios=ratios, known_support=None)
         return CostModel(self.spec, learned, self.metrics, shared=self.is_shared)
@@ -286,7 +280,8 @@ class CostModel:
 
     @property
     def unit_costs(self) -> Floats:
-        """Fitted cycles [W] of a unit of each of the analytic model's ``work_kinds``."""
+        """Fitted cycles [W] of a unit of each of the ``corrected`` model's ``work_kinds``; of a raw model the
+        logarithms, and two exponents (``RawPrices``)."""
         return self._learned.ratios.unit_costs
 
     def predict_nest(self, nest: Nest, table: ScheduleTable) -> Prediction:
@@ -309,11 +304,12 @@ class CostModel:
         schedules as the analytic cycles do not: all are analysed for them.
         """
         asked = best if self._learned.ratios.is_formula else None
-        return self.judged(analytic_model(self.spec).analyse(nest, table, self.spec, asked))
+        return self.judged(self.corrected.analyse(nest, table, self.spec, asked))
 
     def judged(self, a: Analysed) -> Forecast:
         """Return the forecast of analysed schedules."""
-        x, ratios = a.features, self._learned.ratios
+        ratios = self._learned.ratios
+        x = self.corrected.rows(a.features, a.work, ratios.unit_costs)
         cycles = a.cycles(ratios.unit_costs) * np.exp(ratios.log_cycles(x))
         return Forecast(np.maximum(cycles, 1.0), x, a.dynamic_fj, a.leak_fj, a.moved_bytes)
 
@@ -334,7 +330,7 @@ class CostModel:
 
     def rough(self, nest: Nest, table: ScheduleTable) -> Floats:
         """Return a cheap score [n] to pre-filter schedules; only its ranking is meaningful."""
-        analysis = analytic_model(self.spec).analyse(nest, table, self.spec)
+        analysis = self.corrected.analyse(nest, table, self.spec)
         return analysis.order(self._learned.ratios.unit_costs)
 
     def predict(self, group: Group, schedule: Schedule) -> float:
@@ -394,6 +390,7 @@ class CostModel:
             self.is_shared,
             self.provenance,
             self._learned.known_support,
+            self.is_raw,
         )
 
     @classmethod
@@ -406,7 +403,7 @@ class CostModel:
         costs = np.array(file.unit_costs)
         is_refined = any(name.startswith("base ") for name in trees)
         base = _ratios(trees, "base ", costs, None) if is_refined else None
-        ratios = _ratios(trees, "", costs, base)
+        ratios = replace(_ratios(trees, "", costs, base), is_raw=file.is_raw)
         learned = Learned(ratios, trees.get("scale"), file.factor, file.support)
         return cls(
             spec,
@@ -418,26 +415,20 @@ class CostModel:
         )
 
 
-def _learned(ratios: Ratios, scale: Forest, factor: float, held: HeldOut, data: Dataset) -> Learned:
+def _learned(ratios: Ratios, scale: Forest, factor: float, held: HeldOut) -> Learned:
     """Return the trained parts, with supports calibrated by held-out predictions."""
-    support = held.support if ratios.cycle_forests else Support((scale,)).of(data.x[data.main])
+    support = held.support if ratios.cycle_forests else Support((scale,)).of(held.x)
     return Learned(ratios, scale, factor, percentiles(support))
 
 
-def _provenance(data: Dataset, seed: int, base: CostModel | None = None) -> Provenance:
-    """Return where a model trained on ``data`` comes from."""
-    names = analytic_model(data.spec).feature_names
+def _provenance(
+    data: Dataset, seed: int, base: CostModel | None = None, is_raw: bool = False
+) -> Provenance:
+    """Return where a model trained on ``data`` comes from; a raw one refines none."""
+    names = corrected_model(data.spec, is_raw).feature_names
+    base = None if is_raw else base
     refined = "" if base is None else hashlib.sha256(base.to_bytes()).hexdigest()
     return Provenance(data.fingerprint, feature_hash(names), len(data), seed, refined)
-
-
-def _chosen(contenders: Sequence[tuple[HeldOut, Ratios]], data: Dataset) -> tuple[HeldOut, Ratios]:
-    """Return the last contender that improves on the one chosen before it; the simplest come first."""
-    chosen = contenders[0]
-    for one in contenders[1:]:
-        if one[0].improves_on(chosen[0], data):
-            chosen = one
-    return chosen
 
 
 def too_few(spec: HardwareSpec, count: int) -> StoreError:

@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.provenance import Provenance
+from autotune.cost_model.raw.model import corrected_model
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec
 
 Floats = npt.NDArray[np.float64]
 
+RAW, GUIDED, FORMULA = "raw", "guided", "formula"
+"""What trees correct: counted work at fitted prices, or the analytic cycles; or nothing."""
 MAGIC = b"autotune-hpm\n"
 FORMAT_VERSION = 3
 _LENGTH_BYTES = 8
@@ -36,6 +38,7 @@ def pack(
     shared: bool = False,
     provenance: Provenance | None = None,
     support: Floats | None = None,
+    is_raw: bool = False,
 ) -> bytes:
     """Header length, header, ``parts`` one after the other. A shared model is for every machine with the
     spec's kind of memory; ``support`` are percentiles of its training set."""
@@ -44,7 +47,8 @@ def pack(
         {
             "format": FORMAT_VERSION,
             "feature_version": FEATURE_VERSION,
-            "features": list(analytic_model(spec).feature_names),
+            "raw": is_raw,
+            "features": list(corrected_model(spec, is_raw).feature_names),
             "profile_id": None if shared else spec.profile_id,
             "memory": spec.memory.value,
             "factor": factor,
@@ -62,7 +66,8 @@ def pack(
 @dataclass(frozen=True, slots=True)
 class Unpacked:
     """The content of a file: parts by name, conformal factor, metrics, unit costs, what it was trained on,
-    and percentiles of its support (both None in files of before they were kept)."""
+    and percentiles of its support (both None in files of before they were kept); ``is_raw`` where its trees correct
+    counted work at prices instead of analytic cycles."""
 
     parts: dict[str, bytes]
     factor: float
@@ -70,6 +75,7 @@ class Unpacked:
     unit_costs: list[float]
     provenance: Provenance | None
     support: Floats | None
+    is_raw: bool = False
 
 
 def unpack(blob: bytes, spec: HardwareSpec) -> Unpacked:
@@ -77,7 +83,8 @@ def unpack(blob: bytes, spec: HardwareSpec) -> Unpacked:
     of another machine."""
     header, body = _split(blob)
     retrain = f"run 'autotune calibrate --target {spec.name}' to train a new one"
-    names = list(analytic_model(spec).feature_names)
+    is_raw = bool(header.get("raw"))
+    names = list(corrected_model(spec, is_raw).feature_names)
     if (header.get("format"), header.get("feature_version")) != (FORMAT_VERSION, FEATURE_VERSION):
         raise StoreError(
             f"cost model: format {header.get('format')}, features {header.get('feature_version')}; "
@@ -112,6 +119,7 @@ def unpack(blob: bytes, spec: HardwareSpec) -> Unpacked:
         unit_costs,
         _provenance(header),
         None if known is None else np.array(known, dtype=np.float64),
+        is_raw,
     )
 
 
@@ -121,6 +129,17 @@ def provenance_of(blob: bytes) -> Provenance | None:
         return _provenance(_split(blob)[0])
     except StoreError:
         return None
+
+
+def kind_of(blob: bytes) -> str:
+    """Return which model of one machine a file holds: ``raw``, ``guided`` or ``formula``; '' where it is none."""
+    try:
+        header = _split(blob)[0]
+    except StoreError:
+        return ""
+    if header.get("raw"):
+        return RAW
+    return GUIDED if {"cycles", "base cycles"} & set(header.get("parts", ())) else FORMULA
 
 
 def _provenance(header: Mapping[str, Any]) -> Provenance | None:

@@ -62,11 +62,15 @@ class Replayed:
 
 
 def replay_set(held_out: Iterable[Replayed], limit: int = REPLAYED) -> list[Replayed]:
-    """Choose at most ``limit`` candidates, each group in its turn, and of a group the freshest first."""
-    groups: defaultdict[str, list[Replayed]] = defaultdict(list)
+    """Choose at most ``limit`` candidates, each group in its turn, and of a group the freshest first.
+
+    A candidate is a group and its schedule: of several measurements of one the freshest counts, so that one that is
+    measured often neither weighs more nor keeps others out.
+    """
+    groups: defaultdict[str, dict[str, Replayed]] = defaultdict(dict)
     for one in sorted(held_out, key=lambda r: (r.is_fresh, r.record.created_at), reverse=True):
-        groups[one.record.group_key].append(one)
-    turns = zip_longest(*groups.values())
+        groups[one.record.group_key].setdefault(one.record.schedule_json, one)
+    turns = zip_longest(*(group.values() for group in groups.values()))
     return [one for one in chain.from_iterable(turns) if one is not None][:limit]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.cost_model.cached.work_kinds import TYPICAL_ERROR, TYPICAL_FACTOR
-from autotune.cost_model.model import TYPICAL, CostModel
+from autotune.cost_model.model import SHIPPED, TYPICAL, CostModel
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec, Memory
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from autotune.store.records import Record
     from autotune.store.store import Store
 
-SHIPPED = "shipped"
-"""Names the model in the package, as a version of a machine's model."""
 MODELS = Path(__file__).parent / "models"
 """Files of shared models by kind of memory; ``make models`` rebuilds them."""
 
@@ -43,7 +41,10 @@ class Answer:
             )
         error = f"{self.model.metrics['mape']:.1%}"
         if not self.model.is_shared:
-            return f"{self.target}: predicted by its calibrated model, mean error {error} on networks it has not seen"
+            return (
+                f"{self.target}: predicted by its calibrated {self.model.kind} model, mean error {error} on networks "
+                "it has not seen"
+            )
         machines = int(self.model.metrics["machines"])
         return (
             f"{self.target}: predicted by the shipped model of {machines} machines, mean error {error} on "

@@ -35,6 +35,55 @@ _SCRATCHPAD = {
     ),
 }
 _TOPIC = {name: topic for topic, names in _SCRATCHPAD.items() for name in names}
+_RAW = {
+    "array use": (
+        *(
+            "product",
+            "spec_rows",
+            "spec_cols",
+            "spec_dataflow",
+            "multiply_adds",
+            "im2col",
+            "trivial_products",
+        ),
+        *("unit_matrix", "priced_product_calls", "priced_products", "priced_array"),
+    ),
+    "vector work and bank conflicts": (
+        *("vector_operations", "operations_per_byte", "trivial_operations", "spec_lanes"),
+        *("spec_vector", "spec_divide", "spec_transcendental", "unit_vector"),
+        *("priced_moved", "priced_vector", "priced_reduced", "priced_product_results"),
+    ),
+    "DRAM traffic": (
+        *("load", "loaded", "store", "stored", "fills", "multiply_adds_per_byte", "trivial_bytes"),
+        *("spec_bandwidth", "spec_burst", "spec_row_miss", "spec_row", "spec_latency"),
+        *("unit_load", "unit_store", "priced_load", "priced_store"),
+    ),
+    "overlap of units": ("buffers", "trivial", "log_priced"),
+    "tiles and their rests": (
+        "dim",
+        "reduced_extent",
+        "reduced_tile",
+        "reduced_parts",
+        "loops",
+        "tiles",
+        "priced_tiles",
+    ),
+    "scratchpad and its ports": ("held", "spec_scratchpad", "spec_banks"),
+    "launch": (
+        *("spec_dispatch", "spec_queue", "spec_matrix_setup", "unit_control"),
+        *("priced_nests", "priced_calls"),
+    ),
+    "sharing by cores": ("cores", "balance", "spec_cores"),
+    "operators": ("count", "views", "links"),
+}
+"""How names of raw features begin, by topic; the longest counts."""
+_RAW_TOPIC = {start: topic for topic, starts in _RAW.items() for start in starts}
+
+
+def raw_topic_of(feature: str) -> str:
+    """Return the topic of a raw feature; each has one."""
+    starts = [start for start in _RAW_TOPIC if feature.startswith(start)]
+    return _RAW_TOPIC[max(starts, key=len)]
 
 
 def topic_of(feature: str) -> str:

@@ -46,6 +46,10 @@ TIMED = Growth(depth=4, eta=0.05, leaf_weight=5.0, pull=10.0)
 1 500 programs on two cores was 29.7 % instead of 27.9 %."""
 SHARED = Growth(slope=0.03)
 """For many machines: most programs take what the formula says, to a per cent, and few take far more."""
+PRICED = Growth(rounds=400, depth=4, eta=0.05, leaf_weight=1.0, pull=3.0)
+"""For what prices leave of counted costs, which is less: single leaves learn noise."""
+PRICED_TIMED = Growth(depth=4, eta=0.05, leaf_weight=5.0, pull=10.0)
+"""The same for times on shared hardware."""
 REFINED = Growth(rounds=40, depth=2, leaf_weight=3.0, pull=5.0)
 """For fewer than ``FEW`` measurements that refine a shared model: with deeper trees 25 to 100 of them made its
 error on 35 unseen machines larger (4.6 % to 5.4 %), with these it stays or falls."""
@@ -101,6 +105,8 @@ class Ratios:
     unit_costs: Floats
     base: Ratios | None = None
     """Ratios of a shared model that these refine: logarithms add up."""
+    is_raw: bool = False
+    """True if they are to counted work at fitted prices, and trees read raw features."""
 
     def log_cycles(self, x: Floats) -> Floats:
         """Log ratio [n] of cycles."""
@@ -151,8 +157,8 @@ def train(
     ``before`` are ratios with the same ``base``: their trees stay, and ``MORE_ROUNDS`` learn what all leave at
     their unit costs."""
     rows = chosen[data.owner]
-    x, weight = data.x[rows], (data.part * data.weight[data.owner])[rows]
     unit_costs = data.fit(chosen) if before is None else before.unit_costs
+    x, weight = data.rows(unit_costs)[rows], (data.part * data.weight[data.owner])[rows]
 
     def ratio(
         measured: Floats, analytic: Floats, growth: Growth, after: Forest | None = None
@@ -164,6 +170,8 @@ def train(
 
     few = base is not None and int(chosen.sum()) < FEW
     growth = SHARED if shared else TIMED if data.spec.timed else REFINED if few else COUNTED
+    if data.is_raw:
+        growth = PRICED_TIMED if data.spec.timed else PRICED
     known = Ratios(None, None, None, unit_costs) if before is None else before
     analytic = data.analytic_cycles(unit_costs)
     energy = data.dynamic_fj + data.leak_fj * data.part * data.cycles[data.owner]
@@ -179,6 +187,7 @@ def train(
         ratio(data.dram_bytes, data.summed(moved), SIDE, known.dram) if has_dram else None,
         unit_costs,
         base,
+        data.is_raw,
     )
 
 

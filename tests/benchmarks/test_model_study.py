@@ -39,7 +39,7 @@ from benchmarks.model_pictures import curves_picture, scatter_picture
 from benchmarks.model_scores import Scores, score
 from benchmarks.model_sets import draw_network
 from benchmarks.model_study import DRAFT, OURS, Study, held_out, scores_by_network
-from benchmarks.raw_features import RAW_NAMES
+from autotune.cost_model.raw.features import RAW_NAMES
 
 pytestmark = pytest.mark.slow  # trains models
 

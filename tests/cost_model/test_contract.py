@@ -84,7 +84,7 @@ class TestContract:
         rows = [model.analyse(nest, table, spec) for nest, table in tables(spec)]
         work = np.concatenate([row.work for row in rows])
         estimate = np.concatenate([row.estimate for row in rows])
-        costs = model.fit(work, estimate, np.ones(len(estimate)))
+        costs = model.fit(work, np.arange(len(estimate)), estimate, np.ones(len(estimate)))
         assert costs.shape == (len(model.work_kinds),)
         cycles = model.cycles(work, costs, estimate)
         assert np.median(np.abs(cycles / estimate - 1)) < 0.2

@@ -21,7 +21,7 @@ def costs(groups: int) -> SimpleNamespace:
 
 def predicting(cycles: np.ndarray) -> HeldOut:
     none = np.zeros(len(cycles))
-    return HeldOut(cycles, none, none, none, none, none, none, none)
+    return HeldOut(cycles, none, none, none, none, none, none, none, none)
 
 
 def wrong_in(data: SimpleNamespace, share: float, scale: float = 1.0) -> HeldOut:

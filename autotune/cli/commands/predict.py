@@ -109,7 +109,8 @@ def predict(
     say(predictor.origin + _second_stage_note(predictor))
     if json:
         partitions = {n: {"cycles": _total(rows[n]), "groups": rows[n]} for n in rows}
-        print_json(_seconds(rows["greedy"], spec.clock_hz) | partitions)
+        answer = {"model": predictor.model.kind, "predicted_by": predictor.origin}
+        print_json(answer | _seconds(rows["greedy"], spec.clock_hz) | partitions)
     else:
         _print_rows(f"{graph.name} on {spec.name}", rows)
 

@@ -32,7 +32,7 @@ def list_models(
     if json:
         print_json(rows)
     else:
-        columns = ("machine", "id", "saved (UTC)", "measurements", "trained on", "mean error")
+        columns = ("machine", "id", "model", "saved (UTC)", "measurements", "trained on", "mean error")
         print_table("cost models", (*columns, "90 % interval"), list(map(_cells, rows)))
 
 
@@ -46,13 +46,14 @@ def _machine_rows(store: Store, profile: str) -> list[dict[str, Any]]:
 
 def _row(name: str, profile: str, one: StoredModel) -> dict[str, Any]:
     from autotune.cost_model.additive.model import provenance_of as of_groups
-    from autotune.cost_model.model_file import provenance_of
+    from autotune.cost_model.model_file import kind_of, provenance_of
 
     origin = provenance_of(one.blob) or of_groups(one.blob)
     return {
         "machine": name,
         "profile_id": profile,
         "id": one.sha256,
+        "model": kind_of(one.blob) or "groups",
         "created_at": one.created_at,
         "bytes": len(one.blob),
         "feature_version": one.feature_version,
@@ -66,6 +67,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         row["machine"],
         row["id"][:DIGITS],
+        row["model"],
         f"{datetime.fromtimestamp(row['created_at'], UTC):%Y-%m-%d %H:%M}",
         "–" if origin is None else f"{origin['measurements']:,}",
         "–" if origin is None else origin["fingerprint"][:DIGITS],

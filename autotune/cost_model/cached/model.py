@@ -22,7 +22,7 @@ from autotune.cost_model.estimate import Best
 from autotune.cost_model.steps.tiling import Floats
 from autotune.cost_model.steps.totals import Totals
 from autotune.fusion.nest import Nest
-from autotune.schedule.table import ScheduleTable
+from autotune.schedule.table import Ints, ScheduleTable
 from autotune.targets.spec import HardwareSpec
 
 
@@ -108,6 +108,12 @@ class CachedModel:
         """Return the cycles [n] of counted work [n, W] at unit costs [W]."""
         return cycles_at(work, unit_costs)
 
-    def fit(self, work: Floats, cycles: Floats, weight: Floats) -> Floats:
-        """Fit unit costs [W] to measurements: ``work`` [r, W] took ``cycles`` [r]."""
-        return fit_unit_costs(work, cycles, weight)
+    def fit(self, work: Floats, owner: Ints, cycles: Floats, weight: Floats) -> Floats:
+        """Fit unit costs [W] to measurements: nests' ``work`` [n, W], added by ``owner`` [n], took ``cycles`` [r]."""
+        count = len(cycles)
+        summed = np.stack([np.bincount(owner, column, count) for column in work.T], axis=1)
+        return fit_unit_costs(summed.astype(np.float64), cycles, weight)
+
+    def rows(self, features: Floats, work: Floats, unit_costs: Floats) -> Floats:
+        """Return the features [n, F]."""
+        return features

@@ -11,7 +11,7 @@ from autotune.cost_model.scratchpad.recording import RecordedNest
 from autotune.cost_model.steps.tiling import Floats
 from autotune.fusion.nest import Nest
 from autotune.kernels.tape.recorder import Untraceable
-from autotune.schedule.table import ScheduleTable
+from autotune.schedule.table import Ints, ScheduleTable
 from autotune.targets.spec import HardwareSpec
 
 
@@ -38,6 +38,10 @@ class ScratchpadModel:
         """Return ``estimate`` [n]: no unit costs are fitted."""
         return estimate
 
-    def fit(self, work: Floats, cycles: Floats, weight: Floats) -> Floats:
+    def fit(self, work: Floats, owner: Ints, cycles: Floats, weight: Floats) -> Floats:
         """Return no unit costs."""
         return np.empty(0)
+
+    def rows(self, features: Floats, work: Floats, unit_costs: Floats) -> Floats:
+        """Return the features [n, F]."""
+        return features

@@ -31,6 +31,11 @@ class Analysed:
     leak_fj: Floats
     moved_bytes: Floats
 
+    @property
+    def work(self) -> Floats:
+        """Return no counts [n, 0]: none has unit costs."""
+        return np.empty((len(self.estimate), 0))
+
     def cycles(self, unit_costs: Floats) -> Floats:
         """Return ``estimate``: no unit costs are fitted."""
         return self.estimate

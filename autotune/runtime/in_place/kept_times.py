@@ -19,6 +19,11 @@ from autotune.tuner.records import to_record, toolchain
 
 SOURCE = "search"
 """Source of these records in the store."""
+MOST_RECORDS = 50_000
+"""Newest records of a machine's searches that one reads."""
+MOST_GROUPS, MOST_SCHEDULES = 4096, 64
+"""Groups whose times are kept, and schedules of each: what is kept takes 50 MB at most. The group that was measured
+longest ago goes first, and of a group the slowest schedule, whose only use is that it is not measured again."""
 ERROR = "error_ppm"
 """Counter of their standard error in millionths, which times of groups alone have not."""
 
@@ -55,7 +60,8 @@ class TimeKeeper:
 
 
 class KeptTimes:
-    """Times of groups by schedule, in cycles; the newest of a schedule counts.
+    """Times of groups by schedule, in cycles; the newest of a schedule counts. They are bounded by group and in all,
+    so that no group with many schedules takes the place of others.
 
     They propose, and spare measuring again what was slower. Only fresh runs adopt.
     """
@@ -64,8 +70,16 @@ class KeptTimes:
         self._cycles: dict[str, dict[str, int]] = {}
         for record in records:
             if record.outcome is Outcome.OK:
-                times = self._cycles.setdefault(record.group_key, {})
-                times[record.schedule_json] = record.cycles
+                self._keep(record)
+
+    def _keep(self, record: Record) -> None:
+        times = self._cycles.pop(record.group_key, {})
+        self._cycles[record.group_key] = times  # the newest group is the last
+        times[record.schedule_json] = record.cycles
+        if len(times) > MOST_SCHEDULES:
+            del times[max(times, key=times.__getitem__)]
+        if len(self._cycles) > MOST_GROUPS:
+            del self._cycles[next(iter(self._cycles))]
 
     @classmethod
     def read(cls, store: Store, target: Target, network: str) -> KeptTimes:
@@ -74,7 +88,7 @@ class KeptTimes:
         Times of groups alone, on hot caches, are left out: they have no error, and compare with none of whole runs.
         """
         wanted = network, toolchain(is_native=True)
-        records = store.records(target.spec.profile_id, SOURCE)
+        records = store.records(target.spec.profile_id, SOURCE, limit=MOST_RECORDS)
         return cls(r for r in records if (r.network, r.toolchain) == wanted and ERROR in r.counters)
 
     def faster(self, group: Group, current: Schedule) -> Sequence[Schedule]:

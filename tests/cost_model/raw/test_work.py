@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotune.cost_model.raw.counts import RawCounts
+from autotune.cost_model.raw.prices import RawPrices, fit_raw_prices, split_work
+from autotune.cost_model.raw.work import RAW_WORK, raw_work
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.schedule.space import enumerate_nest
-from benchmarks.raw_counts import RawCounts
-from benchmarks.raw_prices import RawPrices, fit_raw_prices
-from benchmarks.raw_work import RAW_WORK, raw_work
 from tests.cost_model.measured import SPEC, drawn
 
 KINDS = len(RAW_WORK)
@@ -51,14 +51,12 @@ def test_prices_that_made_the_cycles_predict_unseen_ones() -> None:
     """Closed form: cycles made from known prices and exponents come out within 2 % on other work."""
     rng = np.random.default_rng(0)
     true = RawPrices(np.concatenate([rng.normal(0.0, 1.0, 2 * KINDS), [-2.0, 1.0]]))
-    work = np.exp(rng.normal(3.0, 1.5, (3000, KINDS)))
-    buffers = rng.integers(1, 3, 3000).astype(np.float64)
-    cycles = true.cycles(work, buffers)
+    counted = np.exp(rng.normal(3.0, 1.5, (3000, KINDS)))
+    work = split_work(counted, rng.integers(1, 3, 3000).astype(np.float64))
+    cycles = true.cycles(work)
     known = np.arange(3000) < 2000
-    fitted = fit_raw_prices(
-        work[known], buffers[known], np.arange(2000), cycles[known], np.ones(2000)
-    )
-    error = np.abs(fitted.cycles(work[~known], buffers[~known]) / cycles[~known] - 1.0)
+    fitted = fit_raw_prices(work[known], np.arange(2000), cycles[known], np.ones(2000))
+    error = np.abs(fitted.cycles(work[~known]) / cycles[~known] - 1.0)
     assert error.mean() < 0.02
     plain = np.exp(np.log(cycles[known]).mean())
     assert np.abs(plain / cycles[~known] - 1.0).mean() > 0.2
@@ -69,7 +67,7 @@ def test_units_overlap_between_the_longest_and_the_sum(buffers: float) -> None:
     logs = np.zeros(2 * KINDS + 2)
     work = np.zeros((1, KINDS))
     work[0, RAW_WORK.index("array_steps")], work[0, RAW_WORK.index("load_bytes")] = 300.0, 400.0
-    at = np.array([buffers])
+    counted = split_work(work, np.array([buffers]))
     for excess, expected in ((-20.0, 700.0), (0.0, 500.0), (8.0, 400.0)):
         logs[-2:] = excess
-        np.testing.assert_allclose(RawPrices(logs).cycles(work, at), expected, rtol=1e-3)
+        np.testing.assert_allclose(RawPrices(logs).cycles(counted), expected, rtol=1e-3)

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotune.cost_model.raw.counts import RawCounts
+from autotune.cost_model.raw.features import RAW_NAMES, raw_features
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.schedule.space import enumerate_nest
-from benchmarks.raw_counts import RawCounts
-from benchmarks.raw_features import RAW_NAMES, raw_features
 from tests.cost_model.measured import SPEC, drawn
 
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.raw.counts import RawCounts, count_operations, count_products
 from autotune.fusion.nest import Buffer, Stage
 from autotune.operators.op import Family
 from autotune.operators.tensor import TensorType
 from autotune.schedule.counts import stage_dims
-from benchmarks.raw_counts import RawCounts, count_operations, count_products
 
 Floats = npt.NDArray[np.float64]
 

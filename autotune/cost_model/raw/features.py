@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.raw.counts import RawCounts, trivial_cycles, trivial_parts
 from autotune.fusion.nest import MAX_RANK, Nest
 from autotune.isa.formats import ELEMENT_BYTES
 from autotune.operators.op import Family
 from autotune.schedule.counts import scratchpad_elements, stage_dims
 from autotune.schedule.table import Ints, ScheduleTable
 from autotune.targets.spec import DATAFLOWS, HardwareSpec
-from benchmarks.raw_counts import RawCounts, trivial_cycles, trivial_parts
 
 Floats = npt.NDArray[np.float64]
 

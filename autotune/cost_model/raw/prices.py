@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.raw_work import RAW_UNITS, RawUnit
+from autotune.cost_model.raw.work import RAW_UNITS, RAW_WORK, RawUnit
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -23,28 +23,41 @@ _LEAST = 1e-6
 @dataclass(frozen=True, slots=True)
 class RawPrices:
     """Logarithms [2 W + 2]: of the cycles of a unit of each kind, with one buffer and with several, then of the
-    exponents less 1 by which busy units add up with them: 1 adds them, ∞ takes the longest."""
+    exponents less 1 by which busy units add up with them: 1 adds them, ∞ takes the longest.
+
+    Work [n, 2 W] is what ``split_work`` returns."""
 
     logs: Floats
 
-    def cycles(self, work: Floats, buffers: Floats) -> Floats:
-        """Return cycles [n] of counted work [n, W] with so many ``buffers`` [n], at least 1."""
-        return _cycles(self.logs, _split(work, buffers), buffers)[0]
+    def cycles(self, work: Floats) -> Floats:
+        """Return cycles [n] of counted work, at least 1."""
+        return _cycles(self.logs, work)[0]
 
-    def features(self, work: Floats, buffers: Floats) -> Floats:
-        """Return what trees read of prices [n, W + 7]: shares of units and of kinds, cycles, buffers."""
-        priced = _split(work, buffers) * np.exp(self.logs[:-2])
-        kinds = priced[:, : work.shape[1]] + priced[:, work.shape[1] :]
-        cycles = self.cycles(work, buffers)[:, None]
-        parts = _by_unit(priced) / cycles
-        return np.concatenate([parts, kinds / cycles, np.log(cycles), buffers[:, None]], axis=1)
+    def by_unit(self, work: Floats) -> Floats:
+        """Return the cycles [n, U] that each unit is busy, in the order of ``RawUnit``."""
+        return _by_unit(work * np.exp(self.logs[:-2]))
+
+    def features(self, work: Floats) -> Floats:
+        """Return what trees read of prices [n, U + W + 1], as ``PRICE_NAMES``: shares of units and of kinds, and
+        the logarithm of cycles."""
+        priced = work * np.exp(self.logs[:-2])
+        kinds = priced[:, : len(RAW_WORK)] + priced[:, len(RAW_WORK) :]
+        cycles = self.cycles(work)[:, None]
+        return np.concatenate([_by_unit(priced) / cycles, kinds / cycles, np.log(cycles)], axis=1)
 
 
+PRICE_NAMES: tuple[str, ...] = (
+    *(f"unit_{unit.name.lower()}_share" for unit in RawUnit),
+    *(f"priced_{kind}_share" for kind in RAW_WORK),
+    "log_priced",
+)
+"""Columns of ``RawPrices.features``."""
 _UNITS = np.tile(RAW_UNITS, 2)
+_NESTS = RAW_WORK.index("nests")
 
 
-def _split(work: Floats, buffers: Floats) -> Floats:
-    """Return the work [n, 2 W] of schedules with one buffer, then of those with several."""
+def split_work(work: Floats, buffers: Floats) -> Floats:
+    """Return the work [n, 2 W] of schedules with one buffer, then of those with several, of work [n, W]."""
     single = (buffers < 2)[:, None]
     return np.concatenate([np.where(single, work, 0.0), np.where(single, 0.0, work)], axis=1)
 
@@ -53,11 +66,11 @@ def _by_unit(priced: Floats) -> Floats:
     return np.stack([priced[:, unit == _UNITS].sum(axis=1) for unit in RawUnit], axis=1)
 
 
-def _cycles(logs: Floats, work: Floats, buffers: Floats) -> tuple[Floats, Floats]:
+def _cycles(logs: Floats, work: Floats) -> tuple[Floats, Floats]:
     """Return cycles [n] and their derivatives [n, W + 2] by the logarithms."""
     priced = work * np.exp(logs[:-2])
     busy = np.maximum(_by_unit(priced)[:, 1:], _LEAST)
-    single = buffers < 2
+    single = work[:, _NESTS] > 0
     excess = np.where(single, np.exp(logs[-2]), np.exp(logs[-1]))
     p = 1.0 + excess
     most = busy.max(axis=1)
@@ -73,22 +86,19 @@ def _cycles(logs: Floats, work: Floats, buffers: Floats) -> tuple[Floats, Floats
     return np.maximum(control + norm, 1.0), np.concatenate([slope, ends], axis=1)
 
 
-def fit_raw_prices(
-    work: Floats, buffers: Floats, owner: Ints, cycles: Floats, weight: Floats
-) -> RawPrices:
-    """Fit prices to ``cycles`` [r] that nests' ``work`` [n, W] took together, each weighted by ``weight`` [r].
+def fit_raw_prices(work: Floats, owner: Ints, cycles: Floats, weight: Floats) -> RawPrices:
+    """Fit prices to ``cycles`` [r] that nests' ``work`` [n, 2 W] took together, each weighted by ``weight`` [r].
 
     The pseudo-Huber error of logarithms is least (L-BFGS; Byrd et al. 1995, SIAM J. Sci. Comput. 16).
     """
     from scipy.optimize import minimize
 
-    work = _split(work, buffers)
     start = _start(work, owner, cycles)
     count = len(cycles)
     weight = weight / weight.sum()
 
     def loss(logs: Floats) -> tuple[float, Floats]:
-        each, slope = _cycles(logs, work, buffers)
+        each, slope = _cycles(logs, work)
         total = np.bincount(owner, each, count)
         error = np.log(total / cycles) / _CALM
         root = np.sqrt(1.0 + error**2)
