@@ -141,9 +141,10 @@ def _binary(kind: OpKind, function: BinaryFn, onnx: str = "") -> OpRow:
 _WINDOW = ("kernel", "strides", "pads", "dilations")
 _LAID_OUT = ("channels_last",)
 _PRODUCT = ("zero_blocks", "a_zero", "b_zero", "bf16")
-"""Optional attributes of contractions: the all-zero blocks of a constant weight
-(operators/block_sparsity.py); the zero points of the first two inputs, which are then integers of
-8 bits: Σ (a − a_zero) · (b − b_zero), exact in int32, padding at a_zero; 1 where both are numbers that BF16 holds, and multiplied as such."""
+"""Optional attributes of contractions. ``zero_blocks`` are the all-zero blocks of a constant weight
+(operators/block_sparsity.py). ``a_zero`` and ``b_zero`` are the zero points of the first two inputs, which are then
+integers of 8 bits: Σ (a − a_zero) · (b − b_zero), exact in int32, padding at a_zero. ``bf16`` is 1 where both are numbers
+that BF16 holds, and multiplied as such."""
 
 
 def _pool(kind: OpKind, reduction: ReduceFn, *attrs: str) -> OpRow:

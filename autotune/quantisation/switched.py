@@ -1,7 +1,7 @@
 """One float32 network with switches as inputs: any set of products is quantised in a run, nothing is compiled anew.
 
-A tensor x becomes x + s · (narrow x − x), with a switch for each format. A product is linear in its weight: the product with the rounding error of
-the weight is added, times its switch. Rounding of biases is left out.
+A tensor x becomes x + s · (narrow x − x), with a switch for each format. A product is linear in its weight: the product
+with the rounding error of the weight is added, times its switch. Rounding of biases is left out.
 """
 
 from __future__ import annotations

@@ -129,8 +129,10 @@ def _alone(document: type[Question], ask: Ask[Question]) -> Work:
 
 
 def _together(oracle: Oracle, gathering: Gathering[PredictRequest, CostDocument | Refused]) -> Work:
-    """Return what answers predictions: schedules of one group that come at the same time are predicted at once, as
-    most of the time of one goes into what does not grow with their number."""
+    """Return what answers predictions. Schedules of one group that come at the same time are predicted at once.
+
+    Most of the time of one goes into what does not grow with their number.
+    """
     alone = _alone(PredictRequest, oracle.predict)
 
     async def work(body: bytes) -> bytes:

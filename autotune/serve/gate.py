@@ -110,7 +110,7 @@ class Gate:
     async def _ask(self, desk: Desk, question: bytes, answer: _Answer) -> None:
         try:
             found = await desk.answer(question)
-        except Exception as error:
+        except Exception as error:  # what is no refusal is raised on
             refusal = self.refusal(error)
             if refusal is None:
                 raise

@@ -1,8 +1,8 @@
 """Measurements of a store in bulk, as Arrow, read by ADBC; extra ``autotune[export]``.
 
 The drivers bring an SQLite of their own. POSIX drops all locks of a process on a file when it closes one of the
-file's descriptors, so two SQLites in one process undo each other's locks (sqlite.org, "How To Corrupt An SQLite
-Database File", 2.2.1). So this runs only in a process without another connection: ``export_process``.
+file's descriptors. So two SQLites in one process undo each other's locks (sqlite.org, "How To Corrupt An SQLite
+Database File", 2.2.1), and this runs only in a process without another connection: ``export_process``.
 """
 
 from __future__ import annotations

@@ -99,8 +99,10 @@ class Store:
 
         None is what ``AUTOTUNE_STORE`` names, else ``autotune.db`` in ``home()``. ``busy_seconds`` is how
         long a write waits for another process. ``reading`` opens a store that cannot be written as well,
-        empty where there is no file. Raises ``StoreError`` for a URL of another kind, a server that does
-        not answer, and a file that is no store, has another schema version, or cannot be read and written.
+        empty where there is no file.
+
+        Raises ``StoreError`` for a URL of another kind, and for a server that does not answer. Raises it for a file
+        that is no store, has another schema version, or cannot be read and written.
         """
         return cls(Database(store_place(path), busy_seconds, reading), clock)
 

@@ -235,8 +235,9 @@ def test_a_choice_whose_files_are_all_beyond_the_limit_is_dropped(
     monkeypatch.setattr(PrecisionSpace, "write", beyond)
     path, data = wide(tmp_path)
     options = {"max_loss": 0.004, "data": data, "out": tmp_path / "net.plan"}
+    few = {**SMALL, "trials": 1, "measure": 1}
     with Store.memory() as store:
-        front = front_of(api.search(path, "edge", store=store, **options, **SMALL))
+        front = front_of(api.search(path, "edge", store=store, **options, **few))
     assert [one.name for one in front.points] == ["float32", "all int8", "all bf16"]
     assert front.kept.name == "float32"
     assert len(written) > 2, "choices were written"
@@ -269,11 +270,12 @@ def test_searches_share_the_time_that_is_allowed(
     assert len(shares) <= most
 
 
+@pytest.mark.slow
 def test_the_command_names_the_narrow_network_also_where_nothing_is_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, data = wide(tmp_path)
-    few = ("--trials", "4", "--measure", "4", "--storage", ":memory:")
+    few = ("--trials", "1", "--measure", "1", "--storage", ":memory:")
     limit = ("--max-loss", "40%", "--loss", "top1", "--data", str(data))
     limit = (*limit, "--out", str(tmp_path / "net.plan"))
     with pytest.raises(SystemExit) as end:

@@ -47,6 +47,15 @@ def test_edges_carry_measured_costs(
     assert (part["edges"][0]["energy_fj"] is not None) == (target == "edge")
 
 
+def test_costs_are_shown_where_no_store_can_be_made(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    store = tmp_path / "file" / "none.db"
+    out = shown(capsys, network, "--graph", "--target", "edge", "--store", store, "--json")
+    assert "shipped model" in json.loads(out)["predicted_by"]
+
+
 def test_a_plan_adds_what_it_predicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = write_plan(tmp_path)
     out = json.loads(shown(capsys, plan, "--graph", "--json"))

@@ -53,7 +53,7 @@ def _answer(session: Session, store: str | None) -> Answer | None:
     from autotune.store.store import Store
 
     target = session.target
-    with Store.open(store) as records:
+    with Store.open(store, reading=True) as records:
         return predicting_model(records, target.spec, target.name)
 
 

@@ -1,6 +1,6 @@
 """Pass: products of 8-bit integers less their zero points become products of the integers themselves.
 
-``MATMUL/CONV((qa − za) · sa, (qb − zb) · sb)``, as importers write quantised networks, becomes the exact int32
+Importers write quantised networks as ``MATMUL/CONV((qa − za) · sa, (qb − zb) · sb)``. That becomes the exact int32
 sum Σ (qa − za) · (qb − zb), times sa · sb. A machine then stores, moves and multiplies 8 bits.
 """
 
@@ -44,7 +44,7 @@ Factors = tuple[Factor, Factor]
 
 @dataclass(frozen=True, slots=True)
 class NarrowProducts:
-    """Products whose two factors are 8-bit integers less a constant zero point, that of a constant weight one per channel or one for all.
+    """Products whose two factors are 8-bit integers less a constant zero point. A constant weight may have one per channel.
 
     A constant scale of each factor, of the second one also per output channel, moves behind the
     sum, where both are applied as one factor. The pieces that an importer has cut a long sum into become one

@@ -72,11 +72,12 @@ def simplify(
     ranges: Mapping[str, Interval] | None = None,
     formats: Formats = FLOAT32_ONLY,
 ) -> PassResult:
-    """Take the products that ``formats`` allows as narrow ones; run every pass in order until a whole round changes nothing; then cut convolutions into bands
-    without padding where that pays; then hold the images in
-    ``layout``, and simplify what that leaves; then take the algorithms that ``accuracy`` allows. A
-    network that is channels-last stays so. Between ``ranges`` of inputs more may be removed: the
-    result is then right for such inputs only. Last, products are marked that may leave zeros out.
+    """Take the products that ``formats`` allows as narrow ones; run every pass in order until a whole round changes nothing.
+
+    Then cut convolutions into bands without padding where that pays. Then hold the images in ``layout``, and simplify
+    what that leaves; a network that is channels-last stays so. Then take the algorithms that ``accuracy`` allows. Last,
+    products are marked that may leave zeros out. Between ``ranges`` of inputs more may be removed: the result is then
+    right for such inputs only.
     """
     multiplied = NarrowProducts(formats).run(graph)
     narrowed = _joined(multiplied, NarrowWeights(formats).run(multiplied.graph))

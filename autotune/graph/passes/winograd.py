@@ -28,10 +28,10 @@ MIN_CHANNELS = 16
 direct convolution: F(4×4) with 16 channels is 1.6 times as fast at 56×56, and 1.9 at 28×28. F(2×2)
 is 0.6 with 8 channels, 1.1 with 16."""
 MIN_TILES = 16
-"""Of all images of a run, where the time of weights is not known. The transformed weight, four times the direct one, is read once for all of
-them: with the 4 tiles of F(4×4) of a 7×7 image the gain is 0.7 to 1.2 from 128 to 512 channels, with
-the 9 of 10×10 it is 0.9, with the 16 of 14×14 it is 1.7 to 2.4; with the 16 of F(2×2) of a 7×7 image it
-is 1.4 to 1.6, with the 49 of 14×14 1.7 (docs/decisions/0023-small-winograd-tiles.md)."""
+"""Of all images of a run, where the time of weights is not known. The transformed weight, four times the direct one, is
+read once for all of them. Gains of F(4×4), from 128 to 512 channels: with the 4 tiles of a 7×7 image 0.7 to 1.2, with
+the 9 of 10×10 0.9, with the 16 of 14×14 1.7 to 2.4. Gains of F(2×2): with the 16 tiles of a 7×7 image 1.4 to 1.6, with
+the 49 of 14×14 1.7 (docs/decisions/0023-small-winograd-tiles.md)."""
 
 
 Forms = Mapping[str, Form | None]
@@ -46,9 +46,9 @@ class WinogradConvolutions:
     WINOGRAD_CONV, in the form that gains most of those that ``accuracy`` allows. Weights are
     transformed in float64 and rounded once.
 
-    Weights of bf16 stay as they are, unless the machine multiplies the format by constants alone, and not fast, as CPUs without tiles do:
-    F(4×4) in float32 takes 0.60 to 0.86 of the time of direct products of bf16 there, F(2×2) 1.46 (Zen 4, 16 to 512
-    channels, 7×7 to 224×224).
+    Weights of bf16 stay as they are, unless the machine multiplies the format by constants alone, and not fast. CPUs
+    without tiles are such: F(4×4) in float32 takes 0.60 to 0.86 of the time of direct products of bf16 there, F(2×2) 1.46
+    (Zen 4, 16 to 512 channels, 7×7 to 224×224).
     """
 
     accuracy: Accuracy = Accuracy.FAST

@@ -8,9 +8,13 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """A group that could not be built when the session opened; a shape that was compiled in the background,
-    and one that could not be; a variant for a class of inputs; a dimension that may be padded, and one that may not; the cost model of another machine that learning begins with; then the steps of learning from runs, in the order in which they can follow each
-    other; last a device that failed, in a session of several."""
+    """What a session tells of, in this order.
+
+    A group that could not be built when the session opened. A shape that was compiled in the background, and one that
+    could not be. A variant for a class of inputs. A dimension that may be padded, and one that may not. The cost model of
+    another machine that learning begins with. The steps of learning from runs, as they can follow each other. A device
+    that failed, in a session of several.
+    """
 
     SPLIT = "split"
     COMPILED = "compiled"

@@ -239,8 +239,9 @@ def compile_table(
 ) -> ProgramTable:
     """Lower each group once, order the groups, and find when each tensor can be dropped.
 
-    ``specs`` are the machines of several devices by name; a group is lowered for its own. Raises ``PlanError`` when the groups do not cover the graph's operators exactly once or depend
-    on each other in a circle, ``ScheduleError`` when a schedule is not legal on the machine.
+    ``specs`` are the machines of several devices by name; a group is lowered for its own. Raises ``PlanError`` when the
+    groups do not cover the graph's operators exactly once, or depend on each other in a circle. Raises ``ScheduleError``
+    when a schedule is not legal on the machine.
     """
     ordered = running_order(graph, tuple(choices))
     releases = _releases(graph, ordered)

@@ -52,8 +52,10 @@ _REACH = 2.0
 
 @dataclass(frozen=True, slots=True)
 class DetectedDrift:
-    """A drift that was found: by how much runs take longer (a fraction, below 0 where they take less), the
-    noise of a single run, and when the first run that was out of line ended."""
+    """A drift that was found: by how much runs take longer, a fraction, below 0 where they take less.
+
+    ``noise`` is that of a single run; ``since_seconds`` is when the first run that was out of line ended.
+    """
 
     change: float
     noise: float

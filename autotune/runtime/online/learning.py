@@ -85,18 +85,22 @@ class Learning(Protocol[M]):
         fresh: Sequence[Record],
         stopping: Callable[[], bool],
     ) -> Proposal | None:
-        """The best plan that a small search finds, starting from the current one, by the model, by
-        ``fresh`` measurements of the machine as it is now, and by measuring itself. None when it
-        was left off because of ``stopping``."""
+        """The best plan that a small search finds, starting from the current one.
+
+        It goes by the model, by ``fresh`` measurements of the machine as it is now, and by measuring itself. None when
+        it was left off because of ``stopping``.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OnlineOptions:
-    """How a session learns. ``rule`` says what is drift (None: a rule for the machine). ``margin`` is the predicted gain (a fraction) from which on a plan is
-    measured; ``routine_runs`` the runs after which news is learned without drift; ``remeasure``
-    the known candidates that are measured again after drift; ``measure`` the measurements that planning may then
-    take."""
+    """How a session learns.
+
+    ``rule`` says what is drift (None: a rule for the machine). ``margin`` is the predicted gain (a fraction) from which on
+    a plan is measured. After ``routine_runs`` runs news is learned without drift. After drift ``remeasure`` known
+    candidates are measured again, and planning may take ``measure`` measurements.
+    """
 
     rule: DriftRule | HostDriftRule | None = None
     margin: float = 0.02

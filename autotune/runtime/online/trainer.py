@@ -33,8 +33,8 @@ EVENTS_KEPT = 1_000
 """Newest events of a session."""
 
 GATHER_SECONDS, RECORD_SECONDS = 0.25, 2.0
-"""On this machine runs are taken in together, four times a second, and every two seconds one of them is recorded in full: that takes
-Python's lock, which runs need, for milliseconds."""
+"""On this machine runs are taken in together, four times a second. Every two seconds one of them is recorded in full:
+that takes Python's lock, which runs need, for milliseconds."""
 
 
 class OnlineTrainer(Generic[M]):

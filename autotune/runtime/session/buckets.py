@@ -318,7 +318,8 @@ def prove(
 ) -> PaddedGraph:
     """Return a network that is right for every extent of a dimension up to ``bucket``.
 
-    ``give_way`` is called now and then, before steps of a tenth of a second or so. Raises ``Unfit`` where that cannot be proved, and ``ModelError`` as import does.
+    ``give_way`` is called now and then, before steps of a tenth of a second or so. Raises ``Unfit`` where that cannot be
+    proved, and ``ModelError`` as import does.
     """
     steps = (0, -1, -2, -(bucket // 2), 1, 2, 3)  # larger ones for small buckets alone
     extents = [bucket + step for step in steps if bucket + step > 1]

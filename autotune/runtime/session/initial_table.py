@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,14 +79,13 @@ def initial_table(
         return InitialTable(table, planned_by, cache, build=build)
     owns = store is None or isinstance(store, (Path, str))
     records = _opened(store)
-    try:
+    with ExitStack() as failing:
+        if owns:
+            failing.callback(records.close)
         answer = _answer(records, target)
         table, build = _table(network, target, cache, limits)
         table = _predicted(table, answer.model)
-    except BaseException:
-        if owns:
-            records.close()
-        raise
+        failing.pop_all()  # the session closes it
     return InitialTable(
         table, planned_by, cache, answer.model, _borrowed(answer), records, owns, build
     )

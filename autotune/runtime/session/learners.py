@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import ExitStack
 from itertools import chain
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
@@ -245,9 +246,10 @@ class Learners:
         """Stop them all. Raises ``AutotuneError`` when the learning failed."""
         if self.specialiser is not None:
             self.specialiser.stop()
-        for one in (self._queue, self._placed, self.tuner, self.trainer):
-            if one is not None:
-                one.close()
+        with ExitStack() as closing:  # all of them, whatever one raises; the queue first
+            for one in (self.trainer, self.tuner, self._placed, self._queue):
+                if one is not None:
+                    closing.callback(one.close)
 
 
 def _objective(request: OpenRequest) -> Objective:

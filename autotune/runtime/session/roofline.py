@@ -57,8 +57,11 @@ class Roofs:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Work of one group: scalar operations, in the time of fp32 ones, bytes of its inputs, constants and outputs, each once, and
-    the bytes among them that caches cannot hold from one use to the next."""
+    """Work of one group: scalar operations, in the time of fp32 ones, and bytes.
+
+    ``touched_bytes`` are those of its inputs, constants and outputs, each once; ``memory_bytes`` those among them that
+    caches cannot hold from one use to the next.
+    """
 
     flops: int
     touched_bytes: int

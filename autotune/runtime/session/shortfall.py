@@ -21,9 +21,11 @@ MUCH = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of a group: its time, the fraction of it that its bound explains and the bound's
-    resource, where the time went, the threads that it could have used, and whether it computes
-    transcendental functions."""
+    """What is known of a group: its time, and where the time went.
+
+    ``fraction`` is the part of the time that its bound explains, ``limit`` the bound's resource. ``threads`` are those
+    that it could have used, and ``functions`` is True if it computes transcendental ones.
+    """
 
     seconds: float
     fraction: float

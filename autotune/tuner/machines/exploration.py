@@ -1,9 +1,11 @@
 """Exploration: which machine within a budget runs networks fast, with little energy, on little area.
 
-The way of the data: anchors → menus of networks → the model prices machines in bulk, proposed by Optuna →
-the emulator runs the model's plans on those near the front → searches on the best of them → what they found is
-carried to the others of the front → searches where plans are then farthest above their bounds → what the next
-doubling of each resource would buy.
+The way of the data:
+
+- anchors → menus of networks → the model prices machines in bulk, which Optuna proposes;
+- machines near the front → the emulator runs the model's plans on them → searches on the best of them;
+- found plans → carried to the others of the front → searches where plans are then farthest above their bounds;
+- the front → what the next doubling of each resource would buy.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import pytest
 from autotune import Session
 from autotune.cost_model.model import MIN_RECORDS, CostModel
 from autotune.cost_model.replay_set import FEWEST, Replayed, is_held_out
+from autotune.errors import AutotuneError
 from autotune.measure.measurement import Measured
 from autotune.runtime.execution.event import EventKind
 from autotune.runtime.execution.execution import execute
@@ -164,6 +165,24 @@ def test_a_session_without_calibration_says_so_and_looks_for_drift(tmp_path: Pat
         with Store.open(tmp_path / "autotune.db") as store:
             assert store.load_model(session.target.spec.profile_id) is None
             assert store.records(session.target.spec.profile_id), "what runs took is kept"
+
+
+def test_closing_ends_all_that_learns_whatever_one_of_them_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(chain(), "cpu:1", tmp_path / "autotune.db", online=True)
+    network: Any = session._network
+    tuner, trainer = network._learners.tuner, network._learners.trainer
+    close = tuner.close
+
+    def fail() -> None:
+        close()
+        raise AutotuneError("no")
+
+    monkeypatch.setattr(tuner, "close", fail)
+    with pytest.raises(AutotuneError, match="no"):
+        session.close()
+    assert trainer._closing.is_set()
 
 
 def test_of_short_runs_the_trainer_takes_as_many_as_the_detector(tmp_path: Path) -> None:

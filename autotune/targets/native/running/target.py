@@ -45,8 +45,9 @@ class NativeTarget:
 
     ``time`` measures a program as in the midst of an inference: repeated on the same tensors without
     pause. Inputs, constants and outputs are then in cache as far as they fit, as they are behind the
-    group that made them. The rest comes from memory every time. Safe to use from several threads: programs run one after the other. Pickles as spec
-    and name. Code that crashes takes the process along: ``autotune.measure`` measures in workers.
+    group that made them. The rest comes from memory every time. Code that crashes takes the process along:
+    ``autotune.measure`` measures in workers. Safe to use from several threads: programs run one after the other. Pickles
+    as spec and name.
     """
 
     exclusive = True

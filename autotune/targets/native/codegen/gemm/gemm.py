@@ -66,9 +66,11 @@ def gemm(shape: GemmShape, isa: VectorIsa) -> MicroKernel:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Pointers to where something begins: in the factor in lanes, the broadcast one, c, r and bias
-    (empty without one), the panel that comes next (empty unless it is to be prefetched), and what else is read
-    and written at the end of a tile."""
+    """Pointers to where something begins: in the factor in lanes, the broadcast one, c, r and bias.
+
+    ``bias`` is empty without one. ``coming`` is the next panel, empty unless it is to be prefetched. ``ends`` are what
+    else is read and written at the end of a tile.
+    """
 
     lanes: str
     scalars: str

@@ -1,10 +1,12 @@
-"""Writes the sums of one register tile of a product of bf16: rows × vectors accumulators of fp32 over all pairs
-of the reduction; narrow_gemm.py calls it per tile.
+"""Writes the sums of one register tile of a product of bf16, for narrow_gemm.py: rows × vectors accumulators of fp32
+over all pairs of the reduction.
 
 The instruction multiplies two neighbours of the reduction a lane. Each product is exact; each of the two additions
-rounds to nearest even, the second neighbour's first. CPUs with tiles take four times as long for it as for a
-multiply-add of fp32; there both neighbours are widened and multiplied one by one, with the same roundings. Subnormal factors, products and sums count as zeros in the instruction alone (Intel,
+rounds to nearest even, the second neighbour's first. Subnormal factors, products and sums count as zeros (Intel,
 "Architecture Instruction Set Extensions Programming Reference", VDPBF16PS).
+
+CPUs with tiles take four times as long for it as for a multiply-add of fp32. There both neighbours are widened and
+multiplied one by one, with the same roundings; subnormal numbers count as they are.
 """
 
 from __future__ import annotations

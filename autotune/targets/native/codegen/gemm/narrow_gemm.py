@@ -1,9 +1,11 @@
-"""Generator of MATMUL kernels of bytes and of bf16: NarrowShape → MicroKernel. Panels and tiles of rows are
-walked as in gemm.py; narrow_sums.py writes a tile's sums of bytes, in INT32 and exact, half_sums.py those of bf16.
+"""Generator of MATMUL kernels of bytes and of bf16: NarrowShape → MicroKernel.
 
-Zero points are no work of the inner loop: Σ (a − za)(b − zb) = Σ ab − za Σ b − zb Σ a + k·za·zb, whose
-second and last terms a panel has ready (Jacob et al., "Quantization and Training of Neural Networks",
-CVPR 2018, section 2.3). The third one is 0 where the packed factor's zero point is.
+Panels and tiles of rows are walked as in gemm.py. narrow_sums.py writes a tile's sums of bytes, in INT32 and exact;
+half_sums.py writes those of bf16.
+
+Zero points are no work of the inner loop: Σ (a − za)(b − zb) = Σ ab − za Σ b − zb Σ a + k·za·zb. A panel has the second
+and the last term ready. The third one is 0 where the packed factor's zero point is. (Jacob et al., "Quantization and
+Training of Neural Networks", CVPR 2018, section 2.3.)
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Writes a narrow product by tile registers (AMX): copies rows, multiplies tiles, and hands sums to the ends of
-register tiles by way of the stack. tile_plan.py says how; narrow_gemm.py calls it.
+"""Writes a narrow product by tile registers (AMX), as tile_plan.py says, for narrow_gemm.py.
+
+It copies rows, multiplies tiles, and hands sums to the ends of register tiles by way of the stack.
 
 Sums of bytes are exact modulo 2^32, as those of vectors. A tile of bf16 takes 32 neighbours at a time. It sums the even
 ones and the odd ones apart, by fused multiply-adds from zero. It adds the two sums, and then the total so far. Each step
-rounds to nearest even, and subnormal numbers count as zeros (Intel, "Architecture Instruction Set Extensions Programming Reference", TDPBF16PS).
+rounds to nearest even, and subnormal numbers count as zeros (Intel, "Architecture Instruction Set Extensions Programming
+Reference", TDPBF16PS).
 """
 
 from __future__ import annotations

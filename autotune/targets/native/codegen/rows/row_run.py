@@ -34,8 +34,8 @@ class RowRun:
     """For every row of a rectangle along dimension ``axis``: load, compute, reduce, store.
 
     As a :class:`VectorRun`, with nodes that reduce. A result of stride 0 along ``axis`` is one of
-    each row, of a node that has one value there. Nothing is stored before all that is loaded was: an output may be an input's memory,
-    element for element.
+    each row, of a node that has one value there. All is loaded before anything is stored: an output may be an input's
+    memory, element for element.
     """
 
     sizes: tuple[int, ...]
