@@ -100,7 +100,8 @@ def search(
     target (None: this CPU). ``trials`` bounds the plans that are tried (None: 200), ``measure`` the measurements (None: 160);
     ``strategy`` names what proposes plans. On this CPU ``seconds`` bounds the whole search (None: 15 to 60, by the
     network's own time), ``trials`` the improved plans and ``measure`` the candidates of each graph (None: any number).
-    It measures candidates in whole runs of the network, and in the last step runs the plan
+    It measures candidates in whole runs of the network: forms of its 3×3 convolutions first, where ``accuracy`` is not
+    ``exact``, then fusions and schedules. The plan keeps the forms. In the last step it runs the plan
     and the heuristic plan in turns; the heuristic plan stays unless the other is shown to be faster. Ctrl-C ends
     the search: the best plan so far is written, the heuristic one at least, and ``SearchInterrupted`` (a
     ``KeyboardInterrupt``) has the result. ``objective`` is ``latency``,
