@@ -26,25 +26,23 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.measure.cluster.cluster import Cluster, opened_cluster
-from autotune.operators.axes import Layout
 from autotune.quantisation.loss import Loss
 from autotune.runtime.estimated_plans import heuristic_search
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.in_place.budget import Limits
 from autotune.runtime.in_place.search_setup import LEAST_SECONDS, Allowance
 from autotune.runtime.in_place.timed_search import GraphOutcome, timed_search
-from autotune.runtime.in_place.winograd_forms import FormSearch
+from autotune.runtime.in_place.winograd_forms import FileOpening, choose_forms
 from autotune.runtime.session.defaults import (
     choose_accuracy,
     choose_target,
     ranges_of,
     resolve_model,
 )
-from autotune.runtime.session.opening import open_model, open_network
+from autotune.runtime.session.opening import open_model
 from autotune.runtime.session.plan_contest import keep_faster_plan
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
-from autotune.tuner.form_choice import FormChoice
 from autotune.tuner.front import FrontPoint, least_product
 from autotune.tuner.fusion import search as search_graph
 from autotune.tuner.interruption import SearchInterrupted
@@ -103,7 +101,8 @@ def search(
 
     On this CPU ``seconds`` bounds the whole search (None: 15 to 60, by the network's own time). ``trials`` bounds the
     improved plans there, ``measure`` the candidates of each graph (None: any number). Candidates are measured in whole
-    runs of the network. In the last step the plan and the heuristic plan run in turns: the heuristic plan stays unless
+    runs of the network: forms of its 3×3 convolutions first, where ``accuracy`` is not ``exact``, then fusions and
+    schedules. The plan keeps the forms. In the last step the plan and the heuristic plan run in turns: the heuristic plan stays unless
     the other one is shown to be faster. Plans are built by at most ``cores`` threads (None: all) within ``memory`` of this
     process, in bytes or as a text such as ``4GiB``.
 
@@ -324,33 +323,13 @@ class NetworkSearch:
         allowance = replace(self.allowance, graphs=graphs_left)
         forms = None
         if graphs_left == 1 and not has_control_flow(self.path):  # one plan has one choice of forms
-            graph, forms = self._with_forms(graph)
+            opening = FileOpening(self.path, self.dims, self.machine, self.accuracy, self.ranges)
+            share = FORMS_SHARE * (self.allowance.seconds or LEAST_SECONDS)
+            graph, forms = choose_forms(opening, graph, options.seed, share, allowance.build)
         found = timed_search(
             graph, self.machine, records, self.ranges, options, allowance, self.progress, studies
         )
         return replace(found, search=replace(found.search, forms=forms))
-
-    def _with_forms(self, graph: Graph) -> tuple[Graph, FormChoice | None]:
-        """Return the network with the fastest forms of its convolutions, and what showed that others than usual are."""
-        spec = self.machine.spec
-
-        def reopen(macs_per_byte: int) -> Graph:
-            formats = replace(spec.formats, macs_per_byte=macs_per_byte)
-            layout = Layout(spec.layout)
-            return open_network(self.path, self.dims, layout, self.accuracy, self.ranges, formats)
-
-        begin, allowed = time.monotonic(), self.allowance.seconds or LEAST_SECONDS
-        search = FormSearch(
-            self.machine,
-            self.accuracy,
-            spec.formats.macs_per_byte,
-            intervals_by_input(graph, self.ranges),
-            self.options.seed,
-            lambda: time.monotonic() - begin > FORMS_SHARE * allowed,
-            FORMS_SHARE * allowed,
-            self.allowance.build,
-        )
-        return search.best(graph, reopen)
 
     def _search_by_model(
         self, graph: Graph, options: SearchOptions, records: Store, studies: BaseStorage | None

@@ -71,7 +71,11 @@ def test_the_product_is_no_worse_than_that_of_the_fastest_plan(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--target", "cpu", "--front", "3"), "does not measure energy; search for latency"),
+        (
+            ("--target", "cpu", "--front", "3", "--objective", "energy"),
+            "does not measure energy; search for latency",
+        ),
+        (("--target", "edge", "--objective", "memory"), "take latency, energy or energy-delay"),
         (("--target", "cpu", "--objective", "energy-delay"), "does not measure energy"),
         (("--target", "cpu", "--objective", "latency+1e-6*energy"), "does not measure energy"),
         (("--target", "edge", "--objective", "power"), "objective 'power' is not one of: latency"),

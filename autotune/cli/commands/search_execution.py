@@ -15,6 +15,7 @@ from autotune.cli.options import machine_name
 from autotune.cli.progress import Report
 from autotune.errors import InputError
 from autotune.tuner.objective import Objective
+from autotune.tuner.options import SearchOptions
 
 if TYPE_CHECKING:
     from autotune.runtime.session.host_profile import HostProfile
@@ -106,6 +107,8 @@ def _execute_front(
         raise InputError(
             "--cores and --memory bound the builds of one search; with --front leave them out"
         )
+    if request.objective.weighs_energy:
+        SearchOptions(objective=Objective.ENERGY).check(machine.spec)
     check_files(request.plan_file, request.front)
     points: tuple[FrontPoint, ...] = ()
 

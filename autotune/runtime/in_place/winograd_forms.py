@@ -7,9 +7,11 @@ other forms; a plan keeps its number, so that sessions open the same forms again
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
+from pathlib import Path
 
 import numpy as np
 
@@ -17,11 +19,14 @@ from autotune.errors import AutotuneError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.passes.winograd import Forms, forms_at
+from autotune.graph.ranges import Ranges, intervals_by_input
+from autotune.operators.axes import Layout
 from autotune.operators.interval import Interval
 from autotune.operators.tensor import Array
 from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits
 from autotune.runtime.in_place.screening import RUNS
 from autotune.runtime.in_place.whole_runs import WholeRuns
+from autotune.runtime.session.opening import open_network
 from autotune.runtime.session.plan_contest import draw_inputs
 from autotune.runtime.variants.variants import Names, names_of
 from autotune.targets.protocol import Target
@@ -46,6 +51,45 @@ LARGEST_BYTES = 512 << 20
 
 Reopen = Callable[[int], Graph]
 """Opens the network with forms for so many multiply-adds a byte. Raises ``AutotuneError``."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileOpening:
+    """How the network of a file is opened for a machine."""
+
+    path: Path
+    dims: Mapping[str, int]
+    machine: Target
+    accuracy: Accuracy
+    ranges: Ranges
+
+    def __call__(self, macs_per_byte: int) -> Graph:
+        """Open it with forms for so many multiply-adds a byte. Raises ``AutotuneError``."""
+        spec = self.machine.spec
+        formats = replace(spec.formats, macs_per_byte=macs_per_byte)
+        layout = Layout(spec.layout)
+        return open_network(self.path, self.dims, layout, self.accuracy, self.ranges, formats)
+
+
+def choose_forms(
+    opening: FileOpening, graph: Graph, seed: int, seconds: float, build: BuildLimits = NO_LIMITS
+) -> tuple[Graph, FormChoice | None]:
+    """Return the network of a file with the fastest forms, and what showed it, as ``FormSearch.best`` does.
+
+    ``graph`` is the network as it is opened usually. After ``seconds`` no further choice begins.
+    """
+    begin, spec = time.monotonic(), opening.machine.spec
+    search = FormSearch(
+        opening.machine,
+        opening.accuracy,
+        spec.formats.macs_per_byte,
+        intervals_by_input(graph, opening.ranges),
+        seed,
+        lambda: time.monotonic() - begin > seconds,
+        seconds,
+        build,
+    )
+    return search.best(graph, opening)
 
 
 def other_choices(graph: Graph, accuracy: Accuracy, usual: int) -> list[tuple[int, frozenset[str]]]:

@@ -11,11 +11,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import autotune
+from autotune.cli.main import main
 from autotune.errors import InputError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.passes.winograd import forms_at
 from autotune.operators.winograd import F2, F4
+from autotune.report.from_search import search_view
 from autotune.runtime.in_place import winograd_forms
 from autotune.runtime.in_place.winograd_forms import NEIGHBOURS, _agree, other_choices
 from autotune.runtime.variants.variants import names_of
@@ -94,7 +96,10 @@ def decide(monkeypatch: pytest.MonkeyPatch, usual: str, *, is_won: bool) -> None
 
 @pytest.mark.parametrize("is_won", [True, False])
 def test_a_plan_keeps_the_forms_that_won_and_sessions_open_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_won: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_won: bool,
 ) -> None:
     path, place = network(tmp_path / "three.onnx"), tmp_path / "three.plan"
     graph, usual = opened(path), CPU.spec.formats.macs_per_byte
@@ -115,6 +120,10 @@ def test_a_plan_keeps_the_forms_that_won_and_sessions_open_them(
         )
         with pytest.raises(InputError, match="forms of convolutions for"):
             compare_plans(plan, Plan.load(tmp_path / "b.plan"))
+        assert f"{one.forms.statement}." in search_view(result, CPU.spec).proofs
+        with pytest.raises(SystemExit):
+            main(["explain", str(place)])
+        assert f"forms for {plan.macs_per_byte} multiply-adds a byte" in capsys.readouterr().err
     x = np.random.default_rng(1).standard_normal((1, 32, 28, 28)).astype(np.float32)
     found = autotune.Session(place, target="cpu:1").run({"x": x})
     (wanted,) = autotune.Session(path, target="cpu:1", accuracy="exact").run({"x": x}).values()
