@@ -12,11 +12,13 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import count
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
+from autotune import datasets
 from autotune.disk.source_version import hash_sources
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
@@ -111,8 +113,8 @@ def draw(block: Block) -> tuple[Candidate, ...] | None:
 
 @cache
 def deciding_sources() -> str:
-    """Return the hash of the sources that decide what is drawn."""
-    return hash_sources(DECIDING)
+    """Return the hashes of the sources that decide what is drawn, generated networks included."""
+    return hash_sources(DECIDING) + hash_sources([Path(datasets.__file__).parent])
 
 
 @lru_cache(maxsize=4)
