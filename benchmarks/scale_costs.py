@@ -26,7 +26,7 @@ from autotune.runtime.session.defaults import choose_accuracy
 from autotune.schedule.candidate import Candidate
 from autotune.store.records import Record
 from autotune.store.store import Store
-from autotune.targets.protocol import Target
+from autotune.targets.protocol import ExclusiveTarget, Target
 from autotune.tuner.records import to_record
 from autotune.tuner.sampling import sample_candidates
 from benchmarks.scale_simulation import Costs
@@ -45,10 +45,15 @@ STATE_JOBS = 600
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Costs of a target's candidates without those of jobs, and the mean seconds of a measurement in each
-    job [n]; bytes are those of a job and of its results. ``records`` are what was measured."""
+    """Costs of a target's candidates without those of jobs, and the mean seconds of a candidate on its worker in each
+    job [n]; bytes are those of a job and of its results. ``records`` are what was measured.
+
+    ``draw_seconds`` of a candidate are spent by workers, where they draw; ``costs`` then have what is left here.
+    """
 
     target: str
+    draw_seconds: float
+    is_drawn_apart: bool
     costs: Costs
     durations: npt.NDArray[np.float64]
     job_bytes: int
@@ -84,6 +89,8 @@ def record(target: Target, count: int, folder: Path) -> Recording:
     # an emulator works in this thread, so its time is known on a loaded machine as well
     clock = time.perf_counter if target.spec.timed else time.thread_time
     jobs, pack_seconds = timed(packing)
+    is_apart = not isinstance(target, ExclusiveTarget)
+    took_in = _seconds_to_take_in(candidates) if is_apart else draw / count
     durations, blobs = [], []
     for job in jobs:
         start = clock()
@@ -100,11 +107,19 @@ def record(target: Target, count: int, folder: Path) -> Recording:
     records, record_seconds = timed(recording)
     with Store.open(folder / f"{target.spec.profile_id}.db") as store:
         _, store_seconds = timed(lambda: _add_all(store, records))
-    whole = draw, pack_seconds, record_seconds, store_seconds
-    costs = Costs(*(seconds / count for seconds in (*whole, 0.0, 0.0)))
+    whole = pack_seconds, record_seconds, store_seconds, 0.0, 0.0
+    costs = Costs(took_in, *(seconds / count for seconds in whole))
+    spent = np.array(durations) + (draw / count if is_apart else 0.0)
     work = sum(len(job.batch.work) for job in jobs) // len(jobs)
     answers = sum(map(len, blobs)) // len(jobs)
-    return Recording(target.name, costs, np.array(durations), work, answers, records)
+    return Recording(target.name, draw / count, is_apart, costs, spent, work, answers, records)
+
+
+def _seconds_to_take_in(candidates: Sequence[Candidate]) -> float:
+    """Return the seconds for each candidate of a block that workers drew and sent here."""
+    blob = pickle.dumps(tuple(candidates))
+    rounds = range(5)
+    return timed(lambda: [pickle.loads(blob) for _ in rounds])[1] / len(rounds) / len(candidates)
 
 
 def _add_all(store: Store, records: Sequence[Record]) -> int:

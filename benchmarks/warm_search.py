@@ -1,6 +1,6 @@
 """Searches that begin with a store: empty, with the nearest machine's measurements, or with the same machine's.
 
-    python -m benchmarks.warm_search [--networks NAME ...] [--seeds 3] [--markdown docs/figures-warm-start.md] [--json FILE]
+    python -m benchmarks.warm_search [--networks NAME ...] [--seeds 2] [--markdown docs/figures-warm-start.md] [--json FILE]
 
 Run it by `make bench-warm-start`. Cycles of emulated machines repeat exactly.
 """
@@ -36,6 +36,8 @@ CHANGES = ("bandwidth × 0.5", "scratchpad × 0.5", "array and lanes × 0.5")
 """What makes a machine of the base that nobody measured."""
 MEASURE = 128
 """Measurements of every search."""
+SEEDS = 2
+"""Searches of each kind: the default strategy draws little, and most of them are equal."""
 NEAR = 1.02
 """A plan counts once it is within 2 % of the best one that any of the searches found."""
 STARTS = ("cold", "nearest", "same")
@@ -135,7 +137,7 @@ def measure(networks: Sequence[str], seeds: int, kept: Path | None) -> list[Star
             rows.append(one)
             if kept is not None:
                 kept.write_text(json.dumps([asdict(row) for row in rows]) + "\n")
-    return [row for row in rows if row.network in networks]
+    return [row for row in rows if row.network in networks and row.seed < seeds]
 
 
 def table_of(rows: Sequence[Start]) -> Table:
@@ -184,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     known: Mapping[str, object] = NETWORKS
     parser.add_argument("--networks", nargs="+", default=list(known), choices=list(known))
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--json", type=Path, help="rows to go on from, and to keep")
     parser.add_argument("--markdown", type=Path, help="also write docs/figures-warm-start.md here")
     chosen = parser.parse_args(arguments)

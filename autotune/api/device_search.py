@@ -13,6 +13,7 @@ from autotune.frontend.importing import has_control_flow
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.ranges import Ranges
 from autotune.runtime.device_search import DeviceRequest, DeviceSearch, search_on_devices
+from autotune.runtime.devices.hand_over import known_link
 from autotune.runtime.in_place.budget import Limits
 from autotune.runtime.session.defaults import choose_target, ranges_of, resolve_model
 from autotune.store.store import Store
@@ -83,8 +84,6 @@ def _links(links: Links | Path | str | None, machines: Sequence[Target]) -> Link
         return links
     if links is None or str(links) != MEASURED or Path(links).exists():
         return read_links(None if links is None else Path(links))
-    from autotune.runtime.devices.hand_over import known_link  # few searches measure links
-
     names = device_names([machine.name for machine in machines])
     return with_measured(read_links(), known_link(load_spec(HOST).profile_id), names)
 

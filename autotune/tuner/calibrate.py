@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -26,13 +27,13 @@ from autotune.store.store import Store, StoredModel
 from autotune.targets.protocol import ExclusiveTarget, Target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.budget import check_budget
+from autotune.tuner.drawing import drawn_candidates
 from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.gate import note, save_better
 from autotune.tuner.neighbour import remember_machine
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.record_writer import RecordWriter
 from autotune.tuner.records import in_fixed_order, to_record
-from autotune.tuner.sampling import sample_candidates
 
 __all__ = ["CalibrationResult", "Progress", "calibrate", "default_budget"]
 
@@ -133,11 +134,10 @@ def calibrate(
         if budget < MIN_RECORDS:
             good = sum(r.outcome is Outcome.OK for r in store.records(profile))
             check_budget(target.spec.name, budget, good, MIN_RECORDS)
-        drawn = _UnmeasuredCandidates(
-            sample_candidates(graphs, target.spec, seed, accuracy), known, budget
-        )
-        measuring = _Measuring(target, store, drawn, workers, time_limit_seconds, heard)
-        measuring.run()
+        with closing(drawn_candidates(graphs, target, seed, accuracy, workers)) as candidates:
+            drawn = _UnmeasuredCandidates(candidates, known, budget)
+            measuring = _Measuring(target, store, drawn, workers, time_limit_seconds, heard)
+            measuring.run()
         heard("train", 0, 1)
         records = in_fixed_order(store.records(profile))
         model = fit_model(records, target.spec, seed=seed)

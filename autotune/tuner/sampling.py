@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count, islice
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_on
 from autotune.targets.spec import HardwareSpec
 
+BLOCK = 512
+"""Candidates that are drawn by random numbers of their own: who draws a block needs none before it."""
 SCHEDULES = 6
 """Schedules drawn per group: several, so that the model learns their differences."""
 _ENUMERATED = 384
@@ -45,18 +48,41 @@ def sample_candidates(
 
     They are in the layout of ``spec``, with the algorithms of ``accuracy``.
     """
-    rng = np.random.default_rng(seed)
+    laid = laid_graphs(graphs, spec, accuracy)
+    for number in count():
+        yield from sample_block(laid, spec, seed, number, accuracy)
+
+
+def laid_graphs(graphs: Sequence[Graph], spec: HardwareSpec, accuracy: Accuracy) -> list[Graph]:
+    """Return networks as ``spec`` runs them."""
+    return [laid_out(graph, Layout(spec.layout), accuracy).graph for graph in graphs]
+
+
+def sample_block(
+    laid: Sequence[Graph], spec: HardwareSpec, seed: int, number: int, accuracy: Accuracy
+) -> Iterator[Candidate]:
+    """Give block ``number`` of the candidates of ``sample_candidates``; ``laid`` networks are as ``spec`` runs them."""
+    rng = np.random.default_rng(seed if number == 0 else (seed, number))
+    return islice(_endless(laid, spec, rng, number * BLOCK, accuracy), BLOCK)
+
+
+def _endless(
+    laid: Sequence[Graph],
+    spec: HardwareSpec,
+    rng: np.random.Generator,
+    workload: int,
+    accuracy: Accuracy,
+) -> Iterator[Candidate]:
+    """Give candidates without end; generated networks are numbered from ``workload`` on."""
     layout = Layout(spec.layout)
-    graphs = [laid_out(graph, layout, accuracy).graph for graph in graphs]
-    number = 0
     while True:
-        if graphs and rng.random() < _FROM_GRAPHS:
-            graph = graphs[int(rng.integers(len(graphs)))]
+        if laid and rng.random() < _FROM_GRAPHS:
+            graph = laid[int(rng.integers(len(laid)))]
             network = graph.name
         else:
-            graph, network = next(random_graphs(rng, 1)), f"workload:{number}"
+            graph, network = next(random_graphs(rng, 1)), f"workload:{workload}"
             graph = laid_out(graph, layout, accuracy).graph
-            number += 1
+            workload += 1
         yield from _sample_group(graph, network, spec, rng)
 
 

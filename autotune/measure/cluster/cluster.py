@@ -119,12 +119,16 @@ class Cluster:
         job: object,
         key: str,
         wanted: Mapping[str, float],
-        worker: str,
+        worker: str | None,
+        priority: int = 0,
     ) -> Any:
-        """Send a job to a worker, which runs it when the ``wanted`` resources are free; return its future."""
-        return self.client.submit(
-            work, job, key=key, resources=dict(wanted), workers=[worker], pure=False
-        )
+        """Send a job to a worker, None for any, which runs it when the ``wanted`` resources are free; return its future.
+
+        Jobs of higher priority run first.
+        """
+        named = None if worker is None else [worker]
+        options = {"resources": dict(wanted), "workers": named, "priority": priority}
+        return self.client.submit(work, job, key=key, pure=False, **options)
 
     @cached_property
     def losses(self) -> tuple[type[BaseException], ...]:

@@ -39,6 +39,10 @@ class Future:
         if self.unfetched:
             self.unfetched -= 1
             raise TimeoutError
+        if self.status == "error":
+            raise self.exception()
+        if self.status == "pending":
+            raise TimeoutError
         return self.work(self.job)
 
     def exception(self) -> BaseException:
@@ -74,9 +78,11 @@ class StandIn(Cluster):
         """All fit."""
         return tuple(self.names)
 
-    def submit(self, work: Any, job: Any, key: str, wanted: Any, worker: str) -> Any:
+    def submit(
+        self, work: Any, job: Any, key: str, wanted: Any, worker: str | None, priority: int = 0
+    ) -> Any:
         """Take a job by its fate."""
-        run = Future(key, work, job, worker)
+        run = Future(key, work, job, worker or "any")
         fate = self.fates.get(len(self.runs), FINISHED)
         self.runs.append(run)
         if fate != REMAINS:

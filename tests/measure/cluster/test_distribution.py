@@ -133,7 +133,9 @@ class Deadly(StandIn):
         self.candidate = case.candidate(candidate)
         self.deaths = 0
 
-    def submit(self, work: Any, job: Any, key: str, wanted: Any, worker: str) -> Any:
+    def submit(
+        self, work: Any, job: Any, key: str, wanted: Any, worker: str | None, priority: int = 0
+    ) -> Any:
         """Take a job; it dies with the candidate."""
         if self.candidate in pickle.loads(job.batch.work)[1]:
             self.fates[len(self.runs)] = KILLED
