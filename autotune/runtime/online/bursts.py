@@ -107,4 +107,4 @@ class Bursts:
 
     def _gap(self) -> int:
         least = self.shape.gap * self.shape.runs
-        return 1 + least + int(self._rng.integers(1 + round(SPREAD * least)))
+        return 1 + least + int(self._rng.integers(1 + max(1, round(SPREAD * least))))

@@ -30,13 +30,13 @@ from autotune.runtime.online.open_trial import (
     scopes_of,
 )
 from autotune.runtime.online.paired_test import Verdict
-from autotune.runtime.online.proposer import Occasion, Proposer, Version, apart
+from autotune.runtime.online.proposer import Occasion, Proposer, Version, apart, found_edits
 from autotune.runtime.online.serving import Seconds, Serving
 from autotune.runtime.online.splitting import Ledger, Settled, SplitReason, settle
 from autotune.runtime.online.step_drafts import Drafted
 from autotune.runtime.online.trial_budget import TrialBudget
 from autotune.runtime.profile.group_profile import PairProfile
-from autotune.runtime.variants.edits import Edit, Grouping, edits_between, groupings_of
+from autotune.runtime.variants.edits import Edit, Grouping, groupings_of
 from autotune.targets.native.linking.linking import Linkable
 from autotune.targets.protocol import Target
 
@@ -83,9 +83,7 @@ class LiveTuner:
         if self._workshop is None:
             self._programs = tuple(step.program for step in self._published.current.group_steps)
         self._found: tuple[Grouping, ...] | None = None
-        self._fruitless = 0
-        self._rests = 0
-        self._rests_until = 0
+        self._fruitless = self._rests = self._rests_until = 0
         self._has_drifted = False
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
 
@@ -161,7 +159,7 @@ class LiveTuner:
             return self._split(*due, plan, seconds)
         found, self._found = self._found, None
         if found is not None:
-            self._note_found(plan, found, seconds)
+            self._promising = found_edits(plan, found, seconds, self._ledger.keys)
         if self._fruitless >= REST and not self._promising:
             self._proposer.close()
             runs = self._serving.runs
@@ -171,17 +169,6 @@ class LiveTuner:
         if self._serving.runs < FEWEST_RUNS and not self._promising:
             return False  # the frequency of no pair is known
         return self._propose(plan, seconds)
-
-    def _note_found(
-        self, plan: tuple[Grouping, ...], found: tuple[Grouping, ...], seconds: Seconds
-    ) -> None:
-        """Let what a search would change be tried before all else, the longest groups first."""
-
-        def took(edit: Edit) -> float:
-            return sum(seconds.get(names, 0.0) for names, _ in edit.removed)
-
-        edits = (x for x in edits_between(plan, found) if x.key not in self._ledger.keys)
-        self._promising = tuple(sorted(edits, key=took, reverse=True))
 
     def _count_trial(self, is_gain: bool) -> None:
         """Rest after trials without a gain: times of a busy machine change for ever, and each trial costs."""

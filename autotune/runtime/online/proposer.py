@@ -34,6 +34,7 @@ from autotune.runtime.variants.edits import (
     applies,
     choices_of,
     edited,
+    edits_between,
 )
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
 from autotune.runtime.variants.schedules import estimate_of, propose_schedules
@@ -246,6 +247,17 @@ def apart(plan: Sequence[Grouping], edits: Sequence[Edit], reach: int = 1) -> tu
             taken |= own
             kept.append(edit)
     return tuple(kept[:MOST_EDITS])
+
+
+def found_edits(
+    plan: Sequence[Grouping],
+    found: Sequence[Grouping],
+    seconds: Mapping[GroupName, float],
+    settled: frozenset[str],
+) -> tuple[Edit, ...]:
+    """Return the edits that make the plan one that a search found, but for those that are settled, the longest groups first."""
+    edits = (edit for edit in edits_between(plan, found) if edit.key not in settled)
+    return tuple(sorted(edits, key=lambda edit: -_took(edit, seconds)))
 
 
 class _Estimates:
