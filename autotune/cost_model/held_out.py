@@ -33,6 +33,7 @@ from autotune.cost_model.training import (
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 FEWEST_CHOICES = 30
 """Groups with a choice from which on a lower regret outweighs a larger error."""
@@ -93,10 +94,11 @@ class HeldOut:
         is_closer = mape(data.cycles, self.cycles) < mape(data.cycles, simpler.cycles)
         return bool(mean > 2.0 * spread or (mean >= 0.0 and is_closer))
 
-    def metrics(self, data: Dataset) -> dict[str, float]:
+    def metrics(self, data: Dataset, sure: Mask | None = None) -> dict[str, float]:
         """Figures about networks that were not trained on; rates are shares, ranks and regrets are within
-        groups."""
+        groups. The coverage is that of rows that are ``sure`` [r] (None: all)."""
         keys = data.keys.tolist()
+        known = np.ones(len(data), dtype=bool) if sure is None else sure
         return {
             "mape": mape(data.cycles, self.cycles),
             "analytic_mape": mape(data.cycles, data.summed(data.estimate)),
@@ -104,7 +106,7 @@ class HeldOut:
             "within_5": within(data.cycles, self.cycles, 0.05),
             "within_10": within(data.cycles, self.cycles, 0.10),
             **group_metrics(data.cycles, self.cycles, keys),
-            "coverage": coverage(data.cycles, self.low, self.high),
+            "coverage": coverage(data.cycles[known], self.low[known], self.high[known]),
             "energy_mape": mape(data.energy_fj, self.energy_fj),
             "dram_mape": mape(data.dram_bytes, self.dram_bytes),
             "n": float(len(data)),
@@ -142,9 +144,11 @@ def hold_out(
     seed: int,
     base: Ratios | None = None,
     for_each: ForEach = in_threads,
+    sure: Mask | None = None,
 ) -> tuple[HeldOut, HeldOut]:
     """Predict every fold [r] by what the others teach, without any group that occurs in it; ``base`` is
-    the shared model's part that they refine, ``for_each`` calls for every fold.
+    the shared model's part that they refine, ``for_each`` calls for every fold. Intervals are calibrated by the rows that
+    are ``sure`` [r] (None: all).
 
     Return predictions with trees for cycles, and those of the analytic formula with the prices that the
     other folds teach.
@@ -160,13 +164,16 @@ def hold_out(
             formula[:, tested] = _applied(ratios.as_formula(), data, tested)
 
     for_each(learn, range(FOLDS))
-    return _judged(data, fold, guided, seed), _judged(data, fold, formula, seed)
+    with_trees = _judged(data, fold, guided, seed, sure=sure)
+    return with_trees, _judged(data, fold, formula, seed, sure=sure)
 
 
-def as_it_is(data: Dataset, fold: Ints, seed: int, base: Ratios) -> HeldOut:
+def as_it_is(
+    data: Dataset, fold: Ints, seed: int, base: Ratios, sure: Mask | None = None
+) -> HeldOut:
     """Judge a shared model on measurements that it was not trained on."""
     everywhere = np.ones(len(data), dtype=bool)
-    return _judged(data, fold, _applied(Ratios.untrained(base), data, everywhere), seed)
+    return _judged(data, fold, _applied(Ratios.untrained(base), data, everywhere), seed, sure=sure)
 
 
 def hold_out_machines(
@@ -202,10 +209,12 @@ def _judged(
     predicted: Floats,
     seed: int,
     quantile: Callable[[Floats, float], float] | None = None,
+    sure: Mask | None = None,
 ) -> HeldOut:
     cycles, energy, dram, support = predicted
     error = np.log(data.cycles / cycles)
-    scale, factor = _calibrated(data, fold, error, seed, quantile)
+    known = np.ones(len(data), dtype=bool) if sure is None else sure
+    scale, factor = _calibrated(data, fold, error, seed, quantile, known)
     spread = np.exp(factor * scale)
     scores = np.abs(error) / scale
     return HeldOut(cycles, energy, dram, error, scores, cycles / spread, cycles * spread, support)
@@ -237,10 +246,11 @@ def _calibrated(
     error: Floats,
     seed: int,
     quantile: Callable[[Floats, float], float] | None,
+    sure: Mask,
 ) -> tuple[Floats, Floats]:
     """Predicted size of every error [r] and the conformal factor on it [r], both from other folds,
-    so that the coverage reported is one on unseen networks. ``quantile`` of scores gives the factor (None: that
-    of networks)."""
+    so that the coverage reported is one on unseen networks. ``quantile`` of scores of ``sure`` rows gives the factor
+    (None: that of networks)."""
     x = data.x[data.main]
     scale = np.ones(len(data))
     for index in range(FOLDS):
@@ -251,10 +261,11 @@ def _calibrated(
     factor = np.ones(len(data))
     for index in range(FOLDS):
         tested = fold == index
-        if tested.any() and not tested.all():
-            if quantile is not None:
-                factor[tested] = quantile(scores[~tested], COVERAGE)
-            else:
-                others = data.networks[~tested]
-                factor[tested] = network_quantile(scores[~tested], others, COVERAGE)
+        others = ~tested & sure
+        if not tested.any() or not others.any():
+            continue
+        if quantile is not None:
+            factor[tested] = quantile(scores[others], COVERAGE)
+        else:
+            factor[tested] = network_quantile(scores[others], data.networks[others], COVERAGE)
     return scale, factor

@@ -52,6 +52,8 @@ Floats = npt.NDArray[np.float64]
 
 MIN_RECORDS = 50
 """Fewer successful measurements than this give no model."""
+FEWEST_SURE = 50
+"""Rows of the largest weight from which on they alone calibrate intervals."""
 TYPICAL = "typical"
 """Kind of a model at typical costs, and the name of its mean error elsewhere among the metrics."""
 WORST = 5
@@ -82,6 +84,13 @@ class Learned:
         if self.known_support is None or self.support is None:
             return np.full(len(x), np.nan)
         return novelty(self.support.of(x), self.known_support)
+
+
+def _sure(data: Dataset, unweighted: Dataset) -> npt.NDArray[np.bool_]:
+    """Return the rows [r] that were given the largest weight, all where these are fewer than ``FEWEST_SURE``."""
+    given = data.weight / unweighted.weight
+    sure = given >= given.max(initial=0.0) * (1.0 - 1e-9)
+    return sure if sure.sum() >= FEWEST_SURE else np.ones(len(data), dtype=bool)
 
 
 class CostModel:
@@ -143,7 +152,8 @@ class CostModel:
         measurements.
 
         ``weights`` [records] says how much each counts (1 by default), for example less with age,
-        beside how far it is trusted. ``for_each`` calls for every fold (None: two at a time); what it raises
+        beside how far it is trusted. Rows that count less than others are no measurements of the machine as it is:
+        they train, but calibrate no interval, where ``FEWEST_SURE`` others do. ``for_each`` calls for every fold (None: two at a time); what it raises
         ends training.
         ``metrics`` are of out-of-fold predictions: of networks none of whose groups was trained
         on. Raises ``StoreError`` when there are fewer than ``MIN_RECORDS`` and no ``base``.
@@ -158,16 +168,18 @@ class CostModel:
         rng = np.random.default_rng(seed)
         fold = folds(data.networks, data.keys, rng)
         start = None if base is None else base._learned.ratios
-        guided, formula = hold_out(data, fold, seed, start, for_each or in_threads)
-        ratios = train(data, np.ones(len(data), dtype=bool), seed, start)
+        everywhere = np.ones(len(data), dtype=bool)
+        sure = everywhere if weights is None else _sure(data, dataset(records, spec))
+        guided, formula = hold_out(data, fold, seed, start, for_each or in_threads, sure)
+        ratios = train(data, everywhere, seed, start)
         contenders = [(formula, ratios.as_formula()), (guided, ratios)]
         if start is not None:
-            contenders.insert(1, (as_it_is(data, fold, seed, start), Ratios.untrained(start)))
+            contenders.insert(1, (as_it_is(data, fold, seed, start, sure), Ratios.untrained(start)))
         held, ratios = _chosen(contenders, data)
         scale = boost_scale(data.x[data.main], held.error, seed)
-        factor = network_quantile(held.scores, data.networks, COVERAGE)
+        factor = network_quantile(held.scores[sure], data.networks[sure], COVERAGE)
         learned = _learned(ratios, scale, factor, held, data)
-        metrics = held.metrics(data) | formula.as_baseline(data)
+        metrics = held.metrics(data, sure) | formula.as_baseline(data)
         origin = _provenance(data, seed, base)
         return cls(spec, learned, metrics, held.misjudged(data, WORST), provenance=origin)
 
