@@ -11,10 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.bound.footprint import Cache
 from autotune.cost_model.bound.kernel_kinds import KERNEL_KINDS, KERNEL_PRICES, KIND_INDEX, Floats
 from autotune.cost_model.bound.kernel_prices import (
     family_cycles,
@@ -32,11 +34,17 @@ from autotune.fusion.group import Group
 from autotune.lowering.lower import lower
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome, Record
+from autotune.targets.native.cpu import topology
 from autotune.targets.native.cpu.host import available, host_isa
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 from autotune.targets.native.linking.loader import bind
 from autotune.targets.spec import HardwareSpec, Memory
 
+FIRST_SOFTNESS, COLOUR_DEVIATION = 0.1, 0.88
+"""Deviation of what a first-level cache holds, as a share of its size; and of pages of a colour, over that of a Poisson
+number."""
+DEFAULT_WAYS = 16
+"""Of a cache that the system does not tell of."""
 REMEMBERED = 16384
 """Schedules whose work is remembered: a search that retrains asks for most again."""
 MIN_PROGRAMS = 50
@@ -78,10 +86,19 @@ def can_verify(spec: HardwareSpec) -> bool:
     return spec.memory is Memory.CACHED and available()
 
 
-def cache_bytes(spec: HardwareSpec) -> tuple[int, int, int]:
-    """Return the sizes of a core's caches, smallest first; the last is what a core may keep at all."""
+@cache
+def caches(spec: HardwareSpec) -> tuple[Cache, Cache, Cache]:
+    """Return a core's caches, smallest first; the last is what a core may keep at all.
+
+    The first is indexed by bytes within a page. In the others, pages fall on colours, on average as many on each as the
+    cache has ways, with the deviation of that number's root; all pages of a colour that has more miss.
+    """
     first, second = core_caches()
-    return first, second, max(second, spec.scratchpad.size_bytes)
+    last = max(second, spec.scratchpad.size_bytes)
+    paged = [
+        COLOUR_DEVIATION / sqrt(topology.cache_ways(level) or DEFAULT_WAYS) for level in (2, 3)
+    ]
+    return Cache(first, FIRST_SOFTNESS), Cache(second, paged[0]), Cache(last, paged[1])
 
 
 @cache
@@ -109,7 +126,7 @@ def _bound_work(candidate: _Candidate) -> Floats | None:
     except (ProgramError, ScheduleError):
         return None
     counts: Floats = np.zeros(len(KERNEL_KINDS))
-    for name, value in program_work(bound, cache_bytes(spec), spec.cores).items():
+    for name, value in program_work(bound, caches(spec), spec.cores).items():
         counts[KIND_INDEX[name]] = value
     if counts[KIND_INDEX["synchronised"]]:  # two may be hardware threads of one core
         counts[KIND_INDEX["contended"]] = kernel_cycles(counts[None], KERNEL_PRICES)[0]
