@@ -15,6 +15,7 @@ from autotune.cost_model.held_out import (
     ForEach,
     HeldOut,
     Ints,
+    Mask,
     as_it_is,
     hold_out,
     hold_out_raw,
@@ -46,20 +47,24 @@ def choose(
     seed: int,
     base: Ratios | None,
     for_each: ForEach | None,
+    sure: Mask,
 ) -> Chosen:
     """Return what answers for the machine of ``data``, the rows of ``records``: the formula, the shared ``base`` as it
-    is, trees on analytic features (on what ``base`` leaves), or where these err by ``MISJUDGED`` a raw model."""
+    is, trees on analytic features (on what ``base`` leaves), or where these err by ``MISJUDGED`` a raw model.
+
+    Intervals are calibrated by rows that are ``sure`` [r].
+    """
     spread = for_each or in_threads
     everywhere = np.ones(len(data), dtype=bool)
-    guided, formula = hold_out(data, fold, seed, base, spread)
+    guided, formula = hold_out(data, fold, seed, base, spread, sure)
     ratios = train(data, everywhere, seed, base)
     contenders = [(formula, ratios.as_formula()), (guided, ratios)]
     if base is not None:
-        contenders.insert(1, (as_it_is(data, fold, seed, base), Ratios.untrained(base)))
+        contenders.insert(1, (as_it_is(data, fold, seed, base, sure), Ratios.untrained(base)))
     held, ratios = last_improvement(contenders, data)
     if held.error_of(data) >= MISJUDGED:
         counted = dataset(records, data.spec, weights, is_raw=True)
-        raw = hold_out_raw(counted, fold, seed, held, spread)
+        raw = hold_out_raw(counted, fold, seed, held, spread, sure)
         if raw is not None and raw.improves_on(held, data):
             return Chosen(raw, train(counted, everywhere, seed), formula)
     return Chosen(held, ratios, formula)

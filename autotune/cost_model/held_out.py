@@ -33,6 +33,7 @@ from autotune.cost_model.training import (
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 FEWEST_CHOICES = 30
 """Groups with a choice from which on a lower regret outweighs a larger error."""
@@ -102,10 +103,11 @@ class HeldOut:
         """Return the mean error (a fraction) of the cycles."""
         return mape(data.cycles, self.cycles)
 
-    def metrics(self, data: Dataset) -> dict[str, float]:
+    def metrics(self, data: Dataset, sure: Mask | None = None) -> dict[str, float]:
         """Figures about networks that were not trained on; rates are shares, ranks and regrets are within
-        groups."""
+        groups. The coverage is that of rows that are ``sure`` [r] (None: all)."""
         keys = data.keys.tolist()
+        known = np.ones(len(data), dtype=bool) if sure is None else sure
         return {
             "mape": mape(data.cycles, self.cycles),
             "analytic_mape": mape(data.cycles, data.summed(data.estimate)),
@@ -113,7 +115,7 @@ class HeldOut:
             "within_5": within(data.cycles, self.cycles, 0.05),
             "within_10": within(data.cycles, self.cycles, 0.10),
             **group_metrics(data.cycles, self.cycles, keys),
-            "coverage": coverage(data.cycles, self.low, self.high),
+            "coverage": coverage(data.cycles[known], self.low[known], self.high[known]),
             "energy_mape": mape(data.energy_fj, self.energy_fj),
             "dram_mape": mape(data.dram_bytes, self.dram_bytes),
             "n": float(len(data)),
@@ -151,9 +153,11 @@ def hold_out(
     seed: int,
     base: Ratios | None = None,
     for_each: ForEach = in_threads,
+    sure: Mask | None = None,
 ) -> tuple[HeldOut, HeldOut]:
     """Predict every fold [r] by what the others teach, without any group that occurs in it; ``base`` is
-    the shared model's part that they refine, ``for_each`` calls for every fold.
+    the shared model's part that they refine, ``for_each`` calls for every fold. Intervals are calibrated by the rows that
+    are ``sure`` [r] (None: all).
 
     Return predictions with trees for cycles, and those of the analytic formula with the prices that the
     other folds teach.
@@ -169,11 +173,17 @@ def hold_out(
             formula.set(ratios.as_formula(), data, tested)
 
     for_each(learn, range(FOLDS))
-    return _judged(data, fold, guided, seed), _judged(data, fold, formula, seed)
+    with_trees = _judged(data, fold, guided, seed, sure=sure)
+    return with_trees, _judged(data, fold, formula, seed, sure=sure)
 
 
 def hold_out_raw(
-    data: Dataset, fold: Ints, seed: int, rival: HeldOut, for_each: ForEach = in_threads
+    data: Dataset,
+    fold: Ints,
+    seed: int,
+    rival: HeldOut,
+    for_each: ForEach = in_threads,
+    sure: Mask | None = None,
 ) -> HeldOut | None:
     """Predict every fold [r] of raw ``data`` by what the others teach; None where that would not pay.
 
@@ -195,14 +205,16 @@ def hold_out_raw(
     if ours > HOPEFUL * theirs:
         return None
     for_each(learn, [index for index in range(FOLDS) if index != first])
-    return _judged(data, fold, raw, seed)
+    return _judged(data, fold, raw, seed, sure=sure)
 
 
-def as_it_is(data: Dataset, fold: Ints, seed: int, base: Ratios) -> HeldOut:
+def as_it_is(
+    data: Dataset, fold: Ints, seed: int, base: Ratios, sure: Mask | None = None
+) -> HeldOut:
     """Judge a shared model on measurements that it was not trained on."""
     predicted = _Predicted.none(data)
     predicted.set(Ratios.untrained(base), data, np.ones(len(data), dtype=bool))
-    return _judged(data, fold, predicted, seed)
+    return _judged(data, fold, predicted, seed, sure=sure)
 
 
 def hold_out_machines(
@@ -262,10 +274,12 @@ def _judged(
     predicted: _Predicted,
     seed: int,
     quantile: Callable[[Floats, float], float] | None = None,
+    sure: Mask | None = None,
 ) -> HeldOut:
     (cycles, energy, dram, support), x = predicted.costs, predicted.x
     error = np.log(data.cycles / cycles)
-    scale, factor = _calibrated(x, data, fold, error, seed, quantile)
+    known = np.ones(len(data), dtype=bool) if sure is None else sure
+    scale, factor = _calibrated(x, data, fold, error, seed, quantile, known)
     low, high = cycles / np.exp(factor * scale), cycles * np.exp(factor * scale)
     return HeldOut(cycles, energy, dram, error, np.abs(error) / scale, low, high, support, x)
 
@@ -297,10 +311,11 @@ def _calibrated(
     error: Floats,
     seed: int,
     quantile: Callable[[Floats, float], float] | None,
+    sure: Mask,
 ) -> tuple[Floats, Floats]:
     """Predicted size of every error [r] and the conformal factor on it [r], both from other folds,
-    so that the coverage reported is one on unseen networks. ``quantile`` of scores gives the factor (None: that
-    of networks)."""
+    so that the coverage reported is one on unseen networks. ``quantile`` of scores of ``sure`` rows gives the factor
+    (None: that of networks)."""
     scale = np.ones(len(data))
     for index in range(FOLDS):
         tested = fold == index
@@ -310,10 +325,11 @@ def _calibrated(
     factor = np.ones(len(data))
     for index in range(FOLDS):
         tested = fold == index
-        if tested.any() and not tested.all():
-            if quantile is not None:
-                factor[tested] = quantile(scores[~tested], COVERAGE)
-            else:
-                others = data.networks[~tested]
-                factor[tested] = network_quantile(scores[~tested], others, COVERAGE)
+        others = ~tested & sure
+        if not tested.any() or not others.any():
+            continue
+        if quantile is not None:
+            factor[tested] = quantile(scores[others], COVERAGE)
+        else:
+            factor[tested] = network_quantile(scores[others], data.networks[others], COVERAGE)
     return scale, factor

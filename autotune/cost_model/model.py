@@ -54,6 +54,8 @@ Floats = npt.NDArray[np.float64]
 
 MIN_RECORDS = 50
 """Fewer successful measurements than this give no model."""
+FEWEST_SURE = 50
+"""Rows of the largest weight from which on they alone calibrate intervals."""
 TYPICAL = "typical"
 """Kind of a model at typical costs, and the name of its mean error elsewhere among the metrics."""
 SHIPPED = "shipped"
@@ -62,6 +64,13 @@ WORST = 5
 """Groups that a training says it was worst at."""
 MOST_TREES = 300
 """Trees for cycles beyond which a model is not extended, but trained anew: predicting takes longer by each."""
+
+
+def _sure(data: Dataset, unweighted: Dataset) -> npt.NDArray[np.bool_]:
+    """Return the rows [r] that were given the largest weight, all where these are fewer than ``FEWEST_SURE``."""
+    given = data.weight / unweighted.weight
+    sure = given >= given.max(initial=0.0) * (1.0 - 1e-9)
+    return sure if sure.sum() >= FEWEST_SURE else np.ones(len(data), dtype=bool)
 
 
 class CostModel:
@@ -138,8 +147,9 @@ class CostModel:
         measurements. Where the best of these errs by ``choosing.MISJUDGED`` or more, a raw model contends too.
 
         ``weights`` [records] says how much each counts (1 by default), for example less with age,
-        beside how far it is trusted. ``for_each`` calls for every fold (None: two at a time); what it raises
-        ends training.
+        beside how far it is trusted. Rows that count less than others are no measurements of the machine as it is:
+        they train, but calibrate no interval, where ``FEWEST_SURE`` others do. ``for_each`` calls for every fold
+        (None: two at a time); what it raises ends training.
         ``metrics`` are of out-of-fold predictions: of networks none of whose groups was trained
         on. Raises ``StoreError`` when there are fewer than ``MIN_RECORDS`` and no ``base``.
         """
@@ -152,12 +162,17 @@ class CostModel:
             raise too_few(spec, len(data))
         fold = folds(data.networks, data.keys, np.random.default_rng(seed))
         start = None if base is None else base._learned.ratios
-        chosen = choose(records, data, weights, fold, seed, start, for_each)
+        sure = (
+            np.ones(len(data), dtype=bool)
+            if weights is None
+            else _sure(data, dataset(records, spec))
+        )
+        chosen = choose(records, data, weights, fold, seed, start, for_each, sure)
         held, ratios = chosen.held, chosen.ratios
         scale = boost_scale(held.x, held.error, seed)
-        factor = network_quantile(held.scores, data.networks, COVERAGE)
+        factor = network_quantile(held.scores[sure], data.networks[sure], COVERAGE)
         learned = _learned(ratios, scale, factor, held)
-        metrics = held.metrics(data) | chosen.formula.as_baseline(data)
+        metrics = held.metrics(data, sure) | chosen.formula.as_baseline(data)
         origin = _provenance(data, seed, base, ratios.is_raw)
         return cls(spec, learned, metrics, held.misjudged(data, WORST), provenance=origin)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import cache
 from itertools import islice
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from autotune.cost_model import verifier as module
 from autotune.cost_model.bound.kernel_kinds import KERNEL_PRICES
 from autotune.cost_model.bound.kernel_prices import kernel_cycles
 from autotune.cost_model.model import CostModel
@@ -144,6 +146,35 @@ def test_the_formulas_first_choice_stays_unless_another_is_clearly_cheaper() -> 
         others = np.arange(6) != first
         assert (chosen[others] == cycles[others]).all()
     assert 20 < kept < 180
+
+
+def test_cycles_are_kept_where_choices_would_be_worse_than_the_formulas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judged = module._figures
+
+    def rash(*arguments: Any) -> dict[str, float]:
+        """Figures of a second stage that chooses badly wherever it may."""
+        found = judged(*arguments)
+        if np.isfinite(arguments[-1]):
+            found["top1_regret"] = found["formula_top1_regret"] + 0.01
+        return found
+
+    monkeypatch.setattr(module, "_figures", rash)
+    verifier = Verifier.fit(records(), SPEC, 0)
+    assert verifier is not None
+    assert verifier.metrics["top1_regret"] == verifier.metrics["formula_top1_regret"]
+    assert verifier.metrics["mape"] == fitted().metrics["mape"]
+    again, rng, left = Verifier.from_bytes(verifier.to_bytes(), SPEC), np.random.default_rng(4), 0
+    schedules: dict[str, list[Candidate]] = {}
+    for candidate in candidates():
+        schedules.setdefault(candidate.group.key, []).append(candidate)
+    for own in schedules.values():
+        asked, formula = [c.schedule for c in own], rng.permutation(len(own)) + 1.0
+        group, first = own[0].group, int(np.argmin(formula))
+        assert np.argmin(again.cycles(group, asked, formula)) == first
+        left += int(np.argmin(fitted().cycles(group, asked, formula))) != first
+    assert left > 0, "choices that are allowed leave the formula's"
 
 
 def test_what_cannot_be_bound_stays_without_a_price() -> None:

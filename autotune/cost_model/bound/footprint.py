@@ -13,22 +13,24 @@ from autotune.isa.formats import ELEMENT_BYTES
 LINE_ELEMENTS = 16
 """Elements of a cache line."""
 
-FIRST_SOFTNESS, SOFTNESS = 0.1, 0.22
-"""Deviation of what a first-level cache holds of bytes at random pages, and of what a later one does, as shares of
-its size. Pages have 16 colours in a cache of 1 MiB with 16 ways: of as many bytes, a colour has 16 pages and deviates
-by 4, and all pages of a colour that has more miss."""
-
-
 _FARTHEST = 3.0
 """Deviations beyond which a cache holds all or nothing."""
 
 
-def held_share(size_bytes: float, cache_bytes: float, softness: float) -> float:
-    """Return the share of loops' bytes that a cache still holds when they begin again."""
-    deviations = (1.0 - size_bytes / cache_bytes) / softness
-    if abs(deviations) >= _FARTHEST:
-        return float(deviations > 0)
-    return 0.5 * (1.0 + erf(deviations / sqrt(2.0)))
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A cache of a core. ``softness`` is the deviation of what it holds of bytes at random places, as a share of its
+    size."""
+
+    size_bytes: int
+    softness: float
+
+    def held_share(self, size_bytes: float) -> float:
+        """Return the share of loops' bytes that it still holds when they begin again."""
+        deviations = (1.0 - size_bytes / self.size_bytes) / self.softness
+        if abs(deviations) >= _FARTHEST:
+            return float(deviations > 0)
+        return 0.5 * (1.0 + erf(deviations / sqrt(2.0)))
 
 
 @dataclass(frozen=True, slots=True)

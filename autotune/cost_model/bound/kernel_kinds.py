@@ -13,6 +13,8 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from autotune.isa.functions import BinaryFn, Origin, UnaryFn
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -41,6 +43,32 @@ class KernelKind:
 
 
 _F = KernelFamily
+
+COSTLY = tuple(fn for fn in (*UnaryFn, *BinaryFn) if fn.row.cpu_cycles)
+"""Functions that take more than some instructions. Each has a kind of its own: between machines, costs of one change by
+other factors than those of another."""
+
+_OVERLAPPED = 0.7
+"""Of a polynomial's cycles by itself, what it takes beside the loads and stores of a run."""
+
+
+def function_kind(fn: UnaryFn | BinaryFn) -> str:
+    """Return the name of a costly function's kind."""
+    return fn.name.lower()
+
+
+def _functions(family: KernelFamily, prefix: str = "", library: bool = False) -> list[KernelKind]:
+    """Return a kind for each function by a polynomial, or for each that the C library computes."""
+    found = []
+    for fn in COSTLY:
+        if (fn.row.origin is Origin.LIBRARY) != library:
+            continue
+        price = fn.row.cpu_cycles * (1.0 if library else _OVERLAPPED)
+        doc = f"{'elements' if library else 'registers'} of {fn.name}"
+        found.append(KernelKind(prefix + function_kind(fn), family, price, doc))
+    return found
+
+
 _COMPUTED = (
     KernelKind("programs", _F.PROGRAM, 60.0, "programs"),
     KernelKind("synchronised", _F.PROGRAM, 2000.0, "programs whose parts several threads take"),
@@ -84,11 +112,8 @@ _COMPUTED = (
     KernelKind("arithmetic", _F.RUN, 0.4, "registers of additions and the like"),
     KernelKind("divisions", _F.RUN, 9.0, "registers of quotients"),
     KernelKind("roots", _F.RUN, 12.0, "registers of roots"),
-    KernelKind("exponentials", _F.RUN, 0.7, "cycles of exponentials on AVX2"),
-    KernelKind("tangents", _F.RUN, 0.7, "cycles of hyperbolic tangents on AVX2"),
-    KernelKind("error_functions", _F.RUN, 0.7, "cycles of error functions on AVX2"),
-    KernelKind("polynomials", _F.RUN, 0.7, "cycles of other functions by polynomials on AVX2"),
-    KernelKind("library", _F.RUN, 1.0, "cycles of functions of the C library on Zen 3"),
+    *_functions(_F.RUN),
+    *_functions(_F.RUN, library=True),
     KernelKind("decoded", _F.RUN, 1.0, "elements of instructions that compiled kernels decode"),
     KernelKind("interleaved", _F.RUN, 2.8, "registers put side by side"),
     KernelKind("squares", _F.RUN, 1.0, "squares of transposing copies"),
@@ -105,10 +130,7 @@ _COMPUTED = (
     KernelKind("row_arithmetic", _F.ROW, 0.4, "registers of additions and the like"),
     KernelKind("row_divisions", _F.ROW, 9.0, "registers of quotients"),
     KernelKind("row_roots", _F.ROW, 12.0, "registers of roots"),
-    KernelKind("row_exponentials", _F.ROW, 0.7, "cycles of exponentials on AVX2"),
-    KernelKind("row_tangents", _F.ROW, 0.7, "cycles of hyperbolic tangents on AVX2"),
-    KernelKind("row_error_functions", _F.ROW, 0.7, "cycles of error functions on AVX2"),
-    KernelKind("row_polynomials", _F.ROW, 0.7, "cycles of other functions by polynomials on AVX2"),
+    *_functions(_F.ROW, "row_"),
     KernelKind("reductions", _F.REDUCE, 15.0, "reductions"),
     KernelKind("reduced", _F.REDUCE, 0.6, "registers that they read"),
     KernelKind("reduction_results", _F.REDUCE, 0.1, "results"),

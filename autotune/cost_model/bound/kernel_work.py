@@ -5,12 +5,15 @@ A spec answers the same questions as the writer of its code asks: which blocking
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from typing import assert_never
 
-from autotune.isa.functions import BinaryFn, CostClass, UnaryFn, When
+from autotune.cost_model.bound.kernel_kinds import function_kind
+from autotune.cost_model.cached.core_caches import core_caches, first_level
+from autotune.isa.formats import ELEMENT_BYTES
+from autotune.isa.functions import CostClass, UnaryFn, When
 from autotune.targets.native.codegen.gemm.blocking import (
     LATENCY,
     LOAD,
@@ -48,21 +51,10 @@ from autotune.targets.native.codegen.winograd import TileTransform
 from autotune.targets.native.codegen.writing.nest import Dim, merged
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
-LINE_BYTES, SET_BYTES = 64, 2048
-"""Of a cache line; and strides of which few sets of a first-level cache hold all elements."""
-POLYNOMIALS: Mapping[UnaryFn | BinaryFn, str] = {
-    UnaryFn.EXP: "exponentials",
-    UnaryFn.SIGMOID: "exponentials",
-    UnaryFn.ELU: "exponentials",
-    UnaryFn.TANH: "tangents",
-    UnaryFn.GELU_TANH: "tangents",
-    UnaryFn.ERF: "error_functions",
-    UnaryFn.GELU: "error_functions",
-}
-"""Functions by polynomials that occur often enough to have prices of their own: between machines, costs of one
-change by other factors than those of another."""
-WAYS = 8
-"""Lines that a set of a first-level cache holds, at least."""
+LINE_BYTES = 64
+"""Of a cache line."""
+PANEL_SHARE = 0.75
+"""Of a first-level cache that panels have to themselves."""
 
 
 class Work(dict[str, float]):
@@ -147,6 +139,8 @@ def _tiled(shape: GemmShape, loops: Loops, blocking: Blocking, isa: VectorIsa, b
     """Return the counts of a product's register tiles and of what becomes of their sums."""
     outer, rows = loops.outer.size, loops.row1.size * loops.row0.size
     found = Work(products=1)
+    again = loops.vector.size if blocking.rows_outside else blocking.width
+    far = loops.lane_bytes * loops.depth * again > PANEL_SHARE * core_caches()[0]
     for steps, tiles, tile_rows, vectors in _tiles(loops, blocking):
         count = tiles * outer
         sums = tile_rows * vectors
@@ -157,9 +151,10 @@ def _tiled(shape: GemmShape, loops: Loops, blocking: Blocking, isa: VectorIsa, b
         found["product_broadcasts"] += count * steps * tile_rows
         found["product_tiles"] += count * blocks
         found["product_ends"] += count * sums * (2 * blocks - 1)
-        if 4 * loops.row0.broadcast % SET_BYTES == 0 and loops.row0.broadcast and tile_rows > 4:
+        apart = ELEMENT_BYTES * loops.row0.broadcast
+        if apart and first_level().crowded(apart, tile_rows):
             found["product_set"] += count * steps * tile_rows
-        if blocking.far:
+        if far:
             found["product_far"] += count * steps * vectors
         if blocking.scattered:
             found["product_scattered"] += count * tile_rows
@@ -199,7 +194,7 @@ def _node_costs(nodes: Sequence[Node], times: Sequence[float]) -> Work:
             case Unary(fn) | Binary(fn):
                 row = fn.row
                 if row.cpu_cycles:
-                    found[POLYNOMIALS.get(fn, "polynomials")] += count * row.cpu_cycles
+                    found[function_kind(fn)] += count
                 elif row.cost is CostClass.DIVIDE:
                     found["divisions" if isinstance(node, Binary) else "roots"] += count
                 else:
@@ -224,8 +219,9 @@ def _vector_run(run: VectorRun, isa: VectorIsa) -> Work:
             outer * -(-turned.along.size // turned.edge) * -(-turned.across.size // turned.edge)
         )
         pitches = turned.across.strides[turned.turned], turned.along.strides[-1]
-        apart = {4 * pitch % SET_BYTES for pitch in pitches}
-        name = "squared_set" if 0 in apart else "squared"
+        apart = (ELEMENT_BYTES * pitch for pitch in pitches)
+        collides = any(first_level().crowded(pitch, turned.edge) for pitch in apart)
+        name = "squared_set" if collides else "squared"
         return Work({"runs": 1, "squares": squares, name: squares * turned.edge**2})
     order = loop_order(run, isa)
     axis, loops = order.axis, order.loops
@@ -267,9 +263,10 @@ def _vector_run(run: VectorRun, isa: VectorIsa) -> Work:
 def _gathered(axis: Dim, stride: int) -> str:
     """Return the kind of elements of an axis that lie a stride apart: in one line, or in one set of a cache,
     if they are more than it holds lines of."""
-    if 4 * stride < LINE_BYTES:
+    apart = ELEMENT_BYTES * stride
+    if apart < LINE_BYTES:
         return "gathers"
-    return "gathers_set" if 4 * stride % SET_BYTES == 0 and axis.size > WAYS else "gathers_far"
+    return "gathers_set" if first_level().collide(apart, axis.size) else "gathers_far"
 
 
 def _row_run(run: RowRun, isa: VectorIsa) -> Work:

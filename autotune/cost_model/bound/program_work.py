@@ -7,12 +7,11 @@ fit into a cache together finds them there in its next trip.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from autotune.cost_model.bound.footprint import (
-    Reach,
-)
+from autotune.cost_model.bound.footprint import Cache, Reach
+from autotune.cost_model.bound.kernel_kinds import COSTLY, function_kind
 from autotune.cost_model.bound.kernel_work import Work, kernel_work
 from autotune.cost_model.bound.traffic import Use, Visit, add_traffic, bytes_together
 from autotune.isa.access import TILE_ROWS
@@ -39,8 +38,8 @@ from autotune.targets.native.codegen.winograd import TileTransform
 from autotune.targets.native.linking.loader import Bound
 
 
-def program_work(bound: Bound, caches: Sequence[int], threads: int) -> Work:
-    """Return the counts of a program on its busiest thread; ``caches`` are bytes of a core's caches,
+def program_work(bound: Bound, caches: Sequence[Cache], threads: int) -> Work:
+    """Return the counts of a program on its busiest thread; ``caches`` are those of a core,
     smallest first."""
     total = Work(programs=1)
     parts = bound.parts
@@ -81,7 +80,7 @@ def _weight(work: Work) -> float:
 _HEAVY = frozenset(
     (
         *("product_fmas", "product_waits", "loads", "stores", "reduced", "transformed"),
-        *("exponentials", "tangents", "error_functions", "polynomials"),
+        *map(function_kind, COSTLY),
     )
 )
 
@@ -96,7 +95,7 @@ def _part_work(
     program: Program,
     part: Part,
     visits: Sequence[Visit],
-    caches: Sequence[int],
+    caches: Sequence[Cache],
 ) -> Work:
     """Return the counts of a part."""
     total = Work(trips=_trips(part.nodes, part.calls, 1))
@@ -161,26 +160,28 @@ def _decoded_work(leaf: Leaf, opcode: Opcode) -> Work:
         case Opcode.ONLINE:
             return Work(copies=1, online=elements, online_rows=rows)
         case Opcode.UNARY | Opcode.BINARY | Opcode.CHAIN:
-            return Work(runs=1, library=elements * _library_cycles(leaf.instruction))
+            work = Work(runs=1)
+            for fn in _functions(leaf.instruction):
+                if fn.row.cpu_cycles:
+                    work[function_kind(fn)] += elements
+            return work
         case _:
             return Work(runs=1, decoded=elements, copied_rows=rows)
 
 
-def _library_cycles(instruction: Instruction) -> float:
-    """Cycles of an element by the C library's functions of an instruction."""
+def _functions(instruction: Instruction) -> Iterator[UnaryFn | BinaryFn]:
+    """Give the functions that an instruction applies to each element."""
     get = instruction.get
     match instruction.opcode:
         case Opcode.UNARY:
-            return UnaryFn(get("fn")).row.cpu_cycles
+            yield UnaryFn(get("fn"))
         case Opcode.BINARY:
-            return BinaryFn(get("fn")).row.cpu_cycles
+            yield BinaryFn(get("fn"))
         case _:
-            stages = ((get(f"stage{i}_kind"), get(f"stage{i}_fn")) for i in range(CHAIN_STAGES))
-            return sum(
-                (UnaryFn if kind == StageKind.UNARY else BinaryFn)(fn).row.cpu_cycles
-                for kind, fn in stages
-                if kind != StageKind.NONE
-            )
+            for i in range(CHAIN_STAGES):
+                kind, fn = get(f"stage{i}_kind"), get(f"stage{i}_fn")
+                if kind != StageKind.NONE:
+                    yield UnaryFn(fn) if kind == StageKind.UNARY else BinaryFn(fn)
 
 
 def _uses(program: Program, call: Call, leaf: Leaf, trips: tuple[int, ...]) -> tuple[Use, ...]:

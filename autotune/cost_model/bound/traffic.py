@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from math import prod
 
 from autotune.cost_model.bound.footprint import (
-    FIRST_SOFTNESS,
     LINE_ELEMENTS,
-    SOFTNESS,
+    Cache,
     Reach,
-    held_share,
 )
 from autotune.cost_model.bound.kernel_work import Work
 from autotune.isa.formats import ELEMENT_BYTES
@@ -63,7 +61,7 @@ class Visit:
 
 
 def add_traffic(
-    program: Program, visits: Sequence[Visit], caches: Sequence[int], total: Work
+    program: Program, visits: Sequence[Visit], caches: Sequence[Cache], total: Work
 ) -> None:
     """Add the bytes of each operand that come from beyond each cache."""
     depth = max((len(visit.trips) for visit in visits), default=0)
@@ -82,7 +80,7 @@ def add_traffic(
             way = "written" if use.written else "read"
             row_bytes = use.row_bytes
             for number, cache in enumerate(caches):
-                misses = _missing(visit, use, sizes, cache, SOFTNESS if number else FIRST_SOFTNESS)
+                misses = _missing(visit, use, sizes, cache)
                 if not misses:
                     continue
                 total[f"{kind}_{way}_{number + 2}"] += misses
@@ -90,7 +88,7 @@ def add_traffic(
                     total[f"{kind}_rows_{number + 2}"] += misses / row_bytes
 
 
-def _missing(visit: Visit, use: Use, sizes: Sequence[int], cache: int, softness: float) -> float:
+def _missing(visit: Visit, use: Use, sizes: Sequence[int], cache: Cache) -> float:
     """Return the bytes of an operand that come from beyond a cache in all trips of the loops around its call;
     ``sizes`` are the bytes that each loop reaches, outermost first.
 
@@ -98,7 +96,7 @@ def _missing(visit: Visit, use: Use, sizes: Sequence[int], cache: int, softness:
     """
     left, found, moved = 1.0, 0.0, 0.0
     for level, size in enumerate(sizes):
-        kept = held_share(size, cache, softness)
+        kept = cache.held_share(size)
         found += left * kept * moved
         left *= 1.0 - kept
         if not left:

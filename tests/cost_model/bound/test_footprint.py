@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.cost_model.bound.footprint import SOFTNESS, Reach, held_share
+from autotune.cost_model.bound.footprint import Cache, Reach
 
 DIMS = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 40)), min_size=1, max_size=4)
 MOVES = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 60)), max_size=2)
@@ -45,9 +45,10 @@ def test_runs_are_what_a_call_finds_in_a_row() -> None:
 
 
 def test_a_cache_holds_all_of_little_half_of_its_size_and_nothing_of_much() -> None:
-    shares = [held_share(size, 1 << 20, SOFTNESS) for size in range(0, 1 << 21, 1 << 16)]
+    cache = Cache(1 << 20, 0.22)
+    shares = [cache.held_share(size) for size in range(0, 1 << 21, 1 << 16)]
     assert shares[0] == 1.0
     assert shares[-1] == 0.0
-    assert held_share(1 << 20, 1 << 20, SOFTNESS) == 0.5
+    assert cache.held_share(1 << 20) == 0.5
     assert shares == sorted(shares, reverse=True)
     assert len(set(shares)) > 8

@@ -7,7 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.cost_model.bound.kernel_kinds import KERNEL_KINDS, KERNEL_PRICES
+from autotune.cost_model.bound.footprint import Cache
+from autotune.cost_model.bound.kernel_kinds import (
+    COSTLY,
+    KERNEL_KINDS,
+    KERNEL_PRICES,
+    function_kind,
+)
 from autotune.cost_model.bound.kernel_work import Work, kernel_work
 from autotune.cost_model.bound.program_work import program_work
 from autotune.fusion.analysis import nests_of
@@ -29,7 +35,7 @@ from autotune.targets.spec import HardwareSpec
 
 SPEC = host_spec(1, HostFigures(3e9, 2, 16, 32 << 20, 5.0))
 PAIR = host_spec(2, HostFigures(3e9, 2, 16, 32 << 20, 5.0))
-CACHES = (48 << 10, 2 << 20, 32 << 20)
+CACHES = (Cache(48 << 10, 0.1), Cache(2 << 20, 0.22), Cache(32 << 20, 0.22))
 
 
 def relu(rows: int) -> Graph:
@@ -102,16 +108,20 @@ def test_a_product_of_bf16_takes_half_of_the_multiply_adds() -> None:
 @pytest.mark.parametrize(
     ("kind", "counted"),
     [
-        (OpKind.SIGMOID, "exponentials"),
-        (OpKind.TANH, "tangents"),
-        (OpKind.GELU, "error_functions"),
-        (OpKind.LOG, "polynomials"),
+        (OpKind.SIGMOID, "sigmoid"),
+        (OpKind.TANH, "tanh"),
+        (OpKind.GELU, "gelu"),
+        (OpKind.LOG, "log"),
+        (OpKind.POW, "pow"),
+        (OpKind.SIN, "sin"),
     ],
 )
-def test_functions_by_polynomials_have_kinds_of_their_own(kind: OpKind, counted: str) -> None:
+def test_costly_functions_have_kinds_of_their_own(kind: OpKind, counted: str) -> None:
     b = GraphBuilder("function")
-    graph = b.build([b.add(kind, b.input("x", (64, 256)))])
-    names = {"exponentials", "tangents", "error_functions", "polynomials"}
+    x = b.input("x", (64, 256))
+    operands = (x, b.input("y", (64, 256))) if kind is OpKind.POW else (x,)
+    graph = b.build([b.add(kind, *operands)])
+    names = {function_kind(fn) for fn in COSTLY}
     for work in works(graph):
         assert {name for name in names if work[name]} == {counted}
 

@@ -68,17 +68,32 @@ def clock_hz() -> float | None:
 def cache_bytes(level: int) -> int | None:
     """Size of a core's data or unified cache; one that several cores share counts in parts, one
     that only the hardware threads of a core share does not."""
-    core = usable_cores()[0]
-    siblings = _listed(_CPUS / f"cpu{core}/topology/thread_siblings_list") or 1
-    for index in sorted((_CPUS / f"cpu{core}/cache").glob("index*")):
-        if _text(index / "level") != str(level) or _text(index / "type") == "Instruction":
-            continue
+    index = _cache(level)
+    if index is not None:
+        core = usable_cores()[0]
+        siblings = _listed(_CPUS / f"cpu{core}/topology/thread_siblings_list") or 1
         size = size_of(_text(index / "size"))
         sharing = _listed(index / "shared_cpu_list") or 1
         return None if size is None else size // max(1, sharing // siblings)
     # on AMD this line is the L2, on Intel the whole L3: only small ones are a core's own
     size = size_of(_cpuinfo().get("cache size", "").replace(" KB", "K")) if level == 2 else None
     return size if size is not None and size <= 4 << 20 else None
+
+
+def cache_ways(level: int) -> int | None:
+    """Lines that a set of a core's data or unified cache holds; None if the system does not tell."""
+    index = _cache(level)
+    text = "" if index is None else _text(index / "ways_of_associativity")
+    return int(text) if text.isdigit() and int(text) > 0 else None
+
+
+def _cache(level: int) -> Path | None:
+    """The folder of a core's data or unified cache."""
+    core = usable_cores()[0]
+    for index in sorted((_CPUS / f"cpu{core}/cache").glob("index*")):
+        if _text(index / "level") == str(level) and _text(index / "type") != "Instruction":
+            return index
+    return None
 
 
 def size_of(text: str) -> int | None:
