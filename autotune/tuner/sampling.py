@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from autotune.cost_model.analysis import analytic_model
 from autotune.datasets import random_graphs
+from autotune.datasets.narrowing import Form, narrow_forms
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group, is_convex
 from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
-from autotune.graph.passes import laid_out
+from autotune.graph.passes import laid_out, simplify
+from autotune.isa.formats import Format
 from autotune.operators.axes import Layout
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import NestSchedule, Schedule
@@ -33,6 +36,9 @@ _NEAR_GOOD = 0.6
 """Share of schedules drawn from the better end: search exploits that end."""
 _FROM_GRAPHS = 0.5
 """Share of groups drawn from the given networks, the rest being generated."""
+_NARROW = 0.35
+"""Share of groups drawn from narrow forms of their networks, where a machine that counts cycles multiplies such: in
+equal parts of every format."""
 
 
 def sample_candidates(
@@ -43,11 +49,11 @@ def sample_candidates(
 ) -> Iterator[Candidate]:
     """Give endless candidates that are legal on ``spec``; a seed reproduces them.
 
-    They are in the layout of ``spec``, with the algorithms of ``accuracy``.
+    They are in the layout of ``spec``, with the algorithms of ``accuracy``. Where a machine multiplies narrow formats, some are of
+    narrow forms of the networks, under the same names: held-out splits keep both together.
     """
     rng = np.random.default_rng(seed)
-    layout = Layout(spec.layout)
-    graphs = [laid_out(graph, layout, accuracy).graph for graph in graphs]
+    forms = _Forms(spec, accuracy)
     number = 0
     while True:
         if graphs and rng.random() < _FROM_GRAPHS:
@@ -55,15 +61,46 @@ def sample_candidates(
             network = graph.name
         else:
             graph, network = next(random_graphs(rng, 1)), f"workload:{number}"
-            graph = laid_out(graph, layout, accuracy).graph
             number += 1
-        yield from _sample_group(graph, network, spec, rng)
+        yield from _sample_group(forms.drawn(graph, network, rng), network, spec, rng)
+
+
+@dataclass(slots=True)
+class _Forms:
+    """The forms that a machine runs networks in: as they are, and narrow. Those of given networks are kept."""
+
+    spec: HardwareSpec
+    accuracy: Accuracy
+    narrow: tuple[Form, ...] = ()
+    kept: dict[tuple[str, int], Graph] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.spec.timed:
+            self.narrow = narrow_forms(self.spec.formats)
+
+    def drawn(self, graph: Graph, network: str, rng: np.random.Generator) -> Graph:
+        """Return a network in a form drawn for it."""
+        form = -1
+        if self.narrow and rng.random() < _NARROW:
+            form = int(rng.integers(len(self.narrow)))
+        if network != graph.name:  # generated: drawn once
+            return self._made(graph, form)
+        if (network, form) not in self.kept:
+            self.kept[network, form] = self._made(graph, form)
+        return self.kept[network, form]
+
+    def _made(self, graph: Graph, form: int) -> Graph:
+        layout = Layout(self.spec.layout)
+        if form < 0:
+            return laid_out(graph, layout, self.accuracy).graph
+        narrow = self.narrow[form](graph)
+        return simplify(narrow, layout, self.accuracy, formats=self.spec.formats).graph
 
 
 def _sample_group(
     graph: Graph, network: str, spec: HardwareSpec, rng: np.random.Generator
 ) -> Iterator[Candidate]:
-    names = grow_group(graph, _size(rng), rng)
+    names = grow_group(graph, _size(rng), rng, _narrow_products(graph))
     group = Group.from_graph(graph, names)
     nests = analyse(group)
     if group.is_view or isinstance(nests, Rejection):
@@ -80,10 +117,19 @@ def _size(rng: np.random.Generator) -> int:
     return min(_LARGEST, int(rng.geometric(0.33)))
 
 
-def grow_group(graph: Graph, size: int, rng: np.random.Generator) -> frozenset[str]:
-    """Names of a connected convex set of up to ``size`` operators, grow_group from a random one."""
+def _narrow_products(graph: Graph) -> tuple[str, ...]:
+    """Return the products of narrow numbers, which groups of a narrow form grow from."""
+    return tuple(op.name for op in graph.ops if op.multiplied is not Format.FP32)
+
+
+def grow_group(
+    graph: Graph, size: int, rng: np.random.Generator, seeds: Sequence[str] = ()
+) -> frozenset[str]:
+    """Return names of a connected convex set of up to ``size`` operators, grown from a random one of ``seeds`` (none:
+    of all operators)."""
     digraph = graph.digraph
-    names = {graph.ops[int(rng.integers(len(graph.ops)))].name}
+    starts = seeds or tuple(op.name for op in graph.ops)
+    names = {starts[int(rng.integers(len(starts)))]}
     while len(names) < size:
         near = sorted(
             {
