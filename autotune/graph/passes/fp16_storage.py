@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from autotune.graph.graph import Graph
 from autotune.graph.passes.half_numbers import FP16, MOVING, half_tensors
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
+from autotune.graph.passes.quantised_factors import PRODUCTS
 from autotune.isa.formats import Format, Formats
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import DType, TensorType
@@ -31,15 +32,17 @@ class Fp16Storage:
         """Round results that are stored, and keep weights narrow."""
         if Format.FP16 not in self.formats.stored or not _has_fp16(graph):
             return PassResult(graph, ())
-        if Format.FP16 in self.formats.converted:
-            return self._rounded(graph)
-        return self._weights(graph)
+        if Format.FP16 not in self.formats.converted:
+            return self._with_weights(graph, frozenset((OpKind.MATMUL,)))
+        rounded = self._rounded(graph)
+        weighed = self._with_weights(rounded.graph, PRODUCTS)
+        return PassResult(weighed.graph, (*rounded.notes, *weighed.notes))
 
-    def _weights(self, graph: Graph) -> PassResult:
-        """Keep constant factors of matrix products in two bytes."""
+    def _with_weights(self, graph: Graph, kinds: Set[OpKind]) -> PassResult:
+        """Keep constant factors of products in two bytes: no later pass scales them."""
         held, types, notes = half_tensors(graph, FP16), dict(graph.types), []
         for op in graph.ops:
-            weight = op.inputs[1] if op.kind is OpKind.MATMUL and op.zeros is None else ""
+            weight = op.inputs[1] if op.kind in kinds and op.zeros is None else ""
             if weight in graph.constants and weight in held and types[weight].elements > 1:
                 types[weight] = replace(types[weight], storage=Format.FP16)
                 reason = f"{op.name} widens them when it loads them"

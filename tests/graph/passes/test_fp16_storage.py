@@ -138,3 +138,30 @@ def test_constants_behind_a_cast_stay_two_bytes() -> None:
     (op,) = (op for op in graph.ops if op.kind is OpKind.MATMUL)
     assert graph.types[op.inputs[1]].storage is Format.FP16
     assert graph.types[op.inputs[0]].storage is Format.FP32
+
+
+def test_a_normalisation_leaves_weights_of_float16_alone() -> None:
+    """Scaled by channel they would be none any more: the scale goes behind the product."""
+    rng = np.random.default_rng(7)
+    draw = lambda *shape: rng.normal(0, 1, shape).astype(np.float16)  # noqa: E731
+    values = {"w": draw(8, 4, 3, 3), "s": draw(8), "b": draw(8), "m": draw(8), "v": np.abs(draw(8))}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["h"], pads=[1] * 4),
+        helper.make_node("BatchNormalization", ["h", "s", "b", "m", "v"], ["y"]),
+    ]
+    made = helper.make_graph(
+        nodes, "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT16, [1, 4, 6, 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT16, [1, 8, 6, 6])],
+        [numpy_helper.from_array(value, name) for name, value in values.items()],
+    )  # fmt: skip
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = draw(1, 4, 6, 6)
+    (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+    for formats, stored in ((CONVERTED_FORMATS, Format.FP16), (CACHED_FORMATS, Format.FP32)):
+        graph = simplify(translate(model, "g", {}), formats=formats).graph
+        (op,) = (op for op in graph.ops if op.kind is OpKind.CONV)
+        assert graph.types[op.inputs[1]].storage is stored
+        (got,) = evaluate(graph, {"x": x.astype(np.float32)}).values()
+        step = 2.0**-11 * np.abs(wanted).max()
+        np.testing.assert_allclose(got, wanted.astype(np.float32), rtol=0, atol=8 * step)
