@@ -70,8 +70,8 @@ on machines whose arrays multiply it.
 
 {stored}
 
-*fp16* is the network in float16 as exporters write it, on machines whose transfers convert that. Every tensor that more than
-element-wise operators read takes two bytes in DRAM; products are of fp32.
+*fp16* is the network in float16 as exporters write it, on machines whose transfers convert that. Inputs, weights, what products by
+weights read, and results take two bytes in DRAM; products are of fp32.
 
 {products}
 

@@ -1,7 +1,7 @@
 """Pass: numbers of type float16 are stored in two bytes, on machines that store FP16; products are of fp32.
 
 Weights of that type stay two bytes each, and are widened where a program loads them. Where transfers convert every tensor,
-results in float16 are rounded to it, as ONNX says, wherever more than element-wise operators read them.
+results in float16 are rounded to it, as ONNX says, where a product by weights reads them and where they leave the network.
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ from autotune.graph.passes.half_numbers import FP16, MOVING, half_tensors
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
 from autotune.graph.passes.quantised_factors import PRODUCTS
 from autotune.isa.formats import Format, Formats
-from autotune.operators.op import Family, Op, OpKind
+from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import DType, TensorType
-
-_CHAINED = frozenset((Family.UNARY, Family.BINARY))
-"""Families whose operators keep fp32 digits between each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +71,24 @@ class Fp16Storage:
 
 
 def _is_stored(op: Op, graph: Graph, held: Set[str]) -> bool:
-    """Return True for a computed result of type float16 that leaves a chain of element-wise operators."""
+    """Return True for a computed result of type float16 that a product by weights reads, or that leaves the network."""
     x = op.output
     if x in held or graph.types[x].dtype is not DType.FLOAT16 or op.family in MOVING:
         return False
-    if op.zeros is not None:
-        return False
-    readers = graph.consumers[x]
-    return x in graph.outputs or any(reader.family not in _CHAINED for reader in readers)
+    return op.zeros is None and _is_read_so(x, graph)
+
+
+def _is_read_so(tensor: str, graph: Graph) -> bool:
+    """Return True if a tensor leaves the network, or a product by a constant reads it, through views and the like or at
+    once."""
+    if tensor in graph.outputs:
+        return True
+    for reader in graph.consumers[tensor]:
+        if reader.kind in PRODUCTS and reader.inputs[1] in graph.constants:
+            return True
+        if reader.family in MOVING and _is_read_so(reader.output, graph):
+            return True
+    return False
 
 
 def _has_fp16(graph: Graph) -> bool:
