@@ -10,7 +10,7 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from autotune.graph.graph import Graph
-from autotune.graph.passes.half_numbers import FP16, MOVING, half_tensors
+from autotune.graph.passes.half_numbers import CHOOSING, FP16, MOVING, half_tensors
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
 from autotune.graph.passes.quantised_factors import PRODUCTS
 from autotune.isa.formats import Format, Formats
@@ -79,14 +79,15 @@ def _is_stored(op: Op, graph: Graph, held: Set[str]) -> bool:
 
 
 def _is_read_so(tensor: str, graph: Graph) -> bool:
-    """Return True if a tensor leaves the network, or a product by a constant reads it, through views and the like or at
-    once."""
+    """Return True if a tensor leaves the network, or a product by a constant reads it, at once or through what only
+    moves or chooses among its numbers."""
     if tensor in graph.outputs:
         return True
     for reader in graph.consumers[tensor]:
         if reader.kind in PRODUCTS and reader.inputs[1] in graph.constants:
             return True
-        if reader.family in MOVING and _is_read_so(reader.output, graph):
+        is_moved = reader.family in MOVING or reader.kind in CHOOSING
+        if is_moved and _is_read_so(reader.output, graph):
             return True
     return False
 
