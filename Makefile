@@ -166,7 +166,7 @@ bench-swap: $(BUILT) ## what learning on live requests brings on this CPU, and w
 	$(call say,"serving with and without learning")
 	@$(PY) -m benchmarks.online_swaps --markdown docs/figures-swaps.md --picture docs/images/learning.svg $(if $(JSON),--json $(JSON))
 
-bench-narrow: $(BUILT) $(CPU_PEERS)/.installed ## networks of 8 bits and of bf16 on this CPU beside ONNX Runtime, OpenVINO and our float32; NETWORKS="mlp ...", NOTE="..."
+bench-narrow: $(BUILT) $(CPU_PEERS)/.installed ## networks of 8 bits and of bf16 on this CPU beside ONNX Runtime, OpenVINO and our float32; NETWORKS="mlp ...", NOTE="...", JSON=file keeps rows of other networks
 	$(call say,"benchmarking narrow networks")
 	@$(PY) -m benchmarks.narrow --markdown docs/figures-narrow.md $(if $(NETWORKS),--networks $(NETWORKS)) $(if $(JSON),--json $(JSON)) $(if $(NOTE),--note "$(NOTE)")
 
@@ -254,7 +254,7 @@ fuzz-networks: $(BUILT) ## try CASES=1000 drawn networks of SEED=0 by drawn plan
 	$(call say,"trying drawn networks by drawn plans")
 	@$(PY) -m tests.fuzz.networks --cases $(or $(CASES),1000) --seed $(or $(SEED),0)
 
-fuzz-narrow: $(BUILT) ## try CASES=3000 drawn products of bytes and bf16 of SEED=0 on both engines, on sanitized kernels
+fuzz-narrow: $(BUILT) ## try CASES=3000 drawn products of bytes, bf16 and stored fp16 of SEED=0 on both engines, on sanitized kernels
 	$(call say,"trying products of narrow numbers")
 	@$(PY) -m tests.fuzz.narrow --cases $(or $(CASES),3000) --seed $(or $(SEED),0)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from autotune.api import load_network
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
+from autotune.datasets.narrowing import bf16_form, fp16_form, int8_form
 from autotune.errors import ScheduleError
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
@@ -38,7 +39,7 @@ from autotune.tuner.bound.bound import group_bound
 from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.machines.confirmation import confirm
 from autotune.tuner.machines.figures import NetworkFigures
-from benchmarks.narrow_pairs import Layer, bf16_network, drawn_layers, quantised_network
+from benchmarks.narrow_pairs import Layer, drawn_layers
 from benchmarks.table import Table
 
 Narrowed = Callable[[Graph], Graph]
@@ -67,6 +68,11 @@ gains the work of quantising. Energy is the sum of its components in every run.
 *bf16* is the network with every product of a constant weight on numbers rounded to bf16, and ReLU's results rounded,
 on machines whose arrays multiply it.
 
+{stored}
+
+*fp16* is the network in float16 as exporters write it, on machines whose transfers convert that. Inputs, weights, what products by
+weights read, and results take two bytes in DRAM; products are of fp32.
+
 {products}
 
 A MATMUL of {m} × {k} by {k} × {n} out of the scratchpad: cycles of the matrix unit, and picojoules of multiply-adds and of
@@ -91,7 +97,7 @@ class Errors:
 
 
 def compared(
-    name: str, spec: HardwareSpec, narrowed: Narrowed = quantised_network
+    name: str, spec: HardwareSpec, narrowed: Narrowed = int8_form
 ) -> tuple[NetworkFigures, NetworkFigures]:
     """Return the figures of a network by heuristic plans: in fp32, and in a narrow format."""
     plain = load_network(name)
@@ -109,14 +115,14 @@ def network_table(
     names: Sequence[str],
     specs: Sequence[HardwareSpec],
     format: str = "int8",
-    narrowed: Narrowed = quantised_network,
+    narrowed: Narrowed = int8_form,
 ) -> Table:
-    """A line per network and machine."""
+    """A line per network and machine; cells multiply fp16 as fp32."""
     rows = []
     for name in names:
         for spec in specs:
             wide, narrow = compared(name, spec, narrowed)
-            rate = spec.matrix.macs_per_cell(NARROW[format])
+            rate = spec.matrix.macs_per_cell(NARROW.get(format, Format.FP32))
             rows.append(
                 (
                     f"{NETWORKS.get(name, '')} ({name})",
@@ -277,9 +283,11 @@ def main() -> None:
     shipped = [load_spec(name) for name in spec_names()]
     networks = network_table(options.networks, shipped)
     in_bf16 = [spec for spec in shipped if spec.multiplies(Format.BF16)]
-    halves = network_table(options.networks, in_bf16, "bf16", bf16_network)
+    halves = network_table(options.networks, in_bf16, "bf16", bf16_form)
+    in_fp16 = [spec for spec in shipped if spec.dram.converts_fp16]
+    stored = network_table(options.networks, in_fp16, "fp16", fp16_form)
     page = PAGE.format(
-        networks=networks.markdown(), halves=halves.markdown(), products=product_table(shipped).markdown(),
+        networks=networks.markdown(), halves=halves.markdown(), stored=stored.markdown(), products=product_table(shipped).markdown(),
         m=PRODUCT[0], n=PRODUCT[1], k=PRODUCT[2], errors=errors.markdown(), layers=options.layers,
         seed=options.seed, schedules=SCHEDULES, drawn=options.drawn,
     )  # fmt: skip

@@ -16,6 +16,7 @@ import numpy as np
 
 from autotune.api import load_network
 from autotune.cost_model.shipped import shipped_model
+from autotune.datasets.narrowing import bf16_form, int8_form
 from autotune.graph.graph import Graph
 from autotune.graph.passes.pipeline import simplify
 from autotune.isa.formats import FLOAT32_ONLY, Format
@@ -30,7 +31,6 @@ from benchmarks.model_measure import MeasuredSet
 from benchmarks.model_scores import Judged, Scores, score
 from benchmarks.model_sets import CandidateSet, draw_network
 from benchmarks.narrow_machines import machines
-from benchmarks.narrow_pairs import bf16_network, quantised_network
 from benchmarks.table import Table
 
 NETWORKS = ("mobilenet_v2", "bert_small", "unet", "swin_tiny")
@@ -59,8 +59,8 @@ class Version:
 
 VERSIONS = (
     Version("float32", Format.FP32, None),
-    Version("int8", Format.INT8, quantised_network),
-    Version("bf16", Format.BF16, bf16_network),
+    Version("int8", Format.INT8, int8_form),
+    Version("bf16", Format.BF16, bf16_form),
 )
 
 

@@ -54,7 +54,7 @@ def converted(
     integer = np.issubdtype(x.dtype, np.integer)
     value = (x.astype(np.int64) - src_zero if integer else x).astype(np.float32)
     value = value / np.float32(scale) if divide else value * np.float32(scale)
-    if dst in (Format.FP32, Format.BF16):
+    if dst.is_float:
         return value.astype(ARRAY_TYPES[dst])
     limits = np.iinfo(ARRAY_TYPES[dst])
     whole = np.nan_to_num(np.rint(value.astype(np.float64)), nan=0.0, posinf=1e18, neginf=-1e18)

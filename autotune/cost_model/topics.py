@@ -4,7 +4,14 @@ from __future__ import annotations
 
 _SCRATCHPAD = {
     "array use": (
-        *("fold_use", "zero_share", "matrix_share", "matrix_inner", "matrix_instructions"),
+        *(
+            "fold_use",
+            "narrow_share",
+            "zero_share",
+            "matrix_share",
+            "matrix_inner",
+            "matrix_instructions",
+        ),
         *("log_pieces", "im2col", "spec_peak", "spec_dataflow", "spec_aspect"),
     ),
     "vector work and bank conflicts": (

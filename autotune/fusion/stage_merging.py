@@ -13,6 +13,9 @@ from autotune.operators.axis_map import Footprint
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.winograd_conv import ragged, winograd_tile
 
+_ROUNDINGS = {OpKind.BF16: Format.BF16, OpKind.FP16: Format.FP16}
+"""Roundings to formats of two bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class StageMerger:
@@ -84,22 +87,25 @@ class StageMerger:
         return links
 
     def rounding(self, output: str) -> Op | None:
-        """Return the rounding to BF16 that alone reads a result and that all its readers repeat."""
+        """Return the rounding to BF16 or FP16 that alone reads a result and that all its readers repeat."""
         user = self._only_user(output)
         if user is None or output in self.regions.masks or not self.rounds_for_nothing(user):
             return None
         return user
 
     def rounds_for_nothing(self, op: Op) -> bool:
-        """Return True for a rounding to BF16 whose result is stored in that format, and multiplied in it:
+        """Return True for a rounding to BF16 or FP16 whose result is stored in that format, and multiplied in it:
         STORE and CONVERT round in the same way."""
-        if op.kind is not OpKind.BF16:
+        if op.kind not in _ROUNDINGS:
             return False
         readers = [user for user in self.regions.ops if op.output in user.inputs]
-        if any(not user.is_bf16 or op.output in user.inputs[2:] for user in readers):
+        if any(
+            user.multiplied is not _ROUNDINGS[op.kind] or op.output in user.inputs[2:]
+            for user in readers
+        ):
             return False
         is_stored = op.output in self.regions.stores
-        return not is_stored or self.regions.group.type_of[op.output].storage is Format.BF16
+        return not is_stored or self.regions.group.type_of[op.output].storage is _ROUNDINGS[op.kind]
 
     def _link(self, output: str) -> Link | None:
         """Return the only user of ``output`` if it is element-wise and its other operand is at

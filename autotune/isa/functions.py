@@ -153,6 +153,13 @@ def _bf16(x: Values) -> Values:
     return np.where(np.isnan(x), x, rounded.view(np.float32).astype(x.dtype))
 
 
+def _fp16(x: Values) -> Values:
+    """The nearest number of IEEE 754 binary16, ties to even; beyond 65,504 infinity; NaN stays."""
+    with np.errstate(over="ignore"):
+        near = np.asarray(x, np.float32).astype(np.float16).astype(x.dtype)
+    return np.where(np.isnan(x), x, near)
+
+
 def _softplus(x: Values) -> Values:
     return np.asarray(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
 
@@ -234,6 +241,7 @@ class UnaryFn(ElementwiseFn):
     ACOSH = 34, _library("arcosh(x)", np.arccosh, "acoshf(x)", 22.0)
     ATANH = 35, _library("artanh(x)", np.arctanh, "atanhf(x)", 36.0)
     BF16 = 36, _simple("nearest number of BF16, ties to even", _bf16, "near_bf16(x)")
+    FP16 = 37, _simple("nearest number of FP16, ties to even", _fp16, "near_fp16(x)", 2)
 
 
 class BinaryFn(ElementwiseFn):

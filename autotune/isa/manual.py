@@ -70,6 +70,7 @@ CODE_DOCS: dict[type[IntEnum], dict[IntEnum, str]] = {
         Format.INT8: "two's complement; 1 byte",
         Format.UINT8: "unsigned; 1 byte",
         Format.INT32: "two's complement; 4 bytes",
+        Format.FP16: "IEEE 754 binary16; rounding to nearest, ties to even, beyond 65,504 to infinity; 2 bytes",
     },
 }
 

@@ -136,6 +136,7 @@ RULES: dict[OpKind, Callable[..., Interval]] = {
     OpKind.ROUND: _monotone(_outward(round)),
     OpKind.TRUNC: _monotone(_outward(math.trunc)),
     OpKind.BF16: _monotone(lambda x: float(UnaryFn.BF16.row.reference(np.float32(x)))),
+    OpKind.FP16: _monotone(lambda x: float(UnaryFn.FP16.row.reference(np.float32(x)))),
     OpKind.ADD: lambda a, b: a + b,
     OpKind.SUB: lambda a, b: a + -b,
     OpKind.MUL: lambda a, b: a * b,

@@ -62,6 +62,7 @@ class OpKind(StrEnum):
     ROUND = "round"
     TRUNC = "trunc"
     BF16 = "bf16"
+    FP16 = "fp16"
     SIGN = "sign"
     ELU = "elu"
     SOFTPLUS = "softplus"
@@ -193,6 +194,7 @@ OPERATORS: dict[OpKind, OpRow] = {
         _unary(OpKind.ROUND, UnaryFn.ROUND, "Round"),
         _unary(OpKind.TRUNC, UnaryFn.TRUNC),
         _unary(OpKind.BF16, UnaryFn.BF16),
+        _unary(OpKind.FP16, UnaryFn.FP16),
         _unary(OpKind.SIGN, UnaryFn.SIGN, "Sign"),
         _unary(OpKind.ELU, UnaryFn.ELU),
         _unary(OpKind.SOFTPLUS, UnaryFn.SOFTPLUS, "Softplus"),

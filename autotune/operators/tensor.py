@@ -114,6 +114,15 @@ def is_bf16(value: np.ndarray[Any, Any]) -> bool:
     return all(not (_bits(x) & 0xFFFF).any() for x in (first, value))
 
 
+def is_fp16(value: np.ndarray[Any, Any]) -> bool:
+    """Return True if FP16 holds every number of an array."""
+    with np.errstate(over="ignore"):
+        return all(
+            np.array_equal(x.astype(np.float16).astype(np.float32), x, equal_nan=True)
+            for x in (value.flat[:64], value)
+        )
+
+
 def _bits(value: np.ndarray[Any, Any]) -> npt.NDArray[np.uint32]:
     return np.ascontiguousarray(value, np.float32).view(np.uint32)
 

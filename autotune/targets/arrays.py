@@ -20,6 +20,7 @@ ARRAY_TYPES: dict[Format, np.dtype[Any]] = {
     Format.INT8: np.dtype(np.int8),
     Format.UINT8: np.dtype(np.uint8),
     Format.INT32: np.dtype(np.int32),
+    Format.FP16: np.dtype(np.float16),
 }
 
 
@@ -37,7 +38,7 @@ def array_for(
     if tensor.role is Role.OUTPUT:
         if stored:
             return np.empty(tensor.shape, dtype)
-        unwritten = np.nan if tensor.format in (Format.FP32, Format.BF16) else 0
+        unwritten = np.nan if tensor.format.is_float else 0
         return np.full(tensor.shape, unwritten, dtype)
     if tensor.name not in given:
         raise InputError(f"{program.name}: no array for {tensor.role} tensor {tensor.name!r}")

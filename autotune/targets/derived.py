@@ -14,6 +14,8 @@ from autotune.targets.spec import HardwareSpec
 
 NARROW = {"bf16": Format.BF16, "int8": Format.INT8}
 """Narrow formats that arrays may multiply, by the name in figures, counters and keys of specs."""
+ACCUMULATOR_BYTES = 4
+"""Bytes of a sum: fp32 of fp32 and bf16, int32 of int8."""
 BUFFERED_TILES = 6
 """Tiles of a matrix product that overlaps its transfers: two buffers of both operands and result."""
 
@@ -124,6 +126,11 @@ def most_array_words(spec: HardwareSpec) -> int:
 def scratchpad_words(spec: HardwareSpec) -> int:
     """Return the words that a port gives per cycle: a bank serves unit stride on all lanes."""
     return spec.scratchpad.banks * -(-spec.vector.lanes // spec.scratchpad.banks)
+
+
+def accumulator_rows(spec: HardwareSpec) -> int:
+    """Return the rows of sums, one for each column of the array, that the memory for sums holds; 0 without one."""
+    return spec.scratchpad.accumulator_bytes // (ACCUMULATOR_BYTES * spec.matrix.cols)
 
 
 def mac_watts(spec: HardwareSpec, format: Format = Format.FP32) -> float:
@@ -260,6 +267,10 @@ _ROWS = (
     Figure(
         "scratchpad_port_words", "words/cycle", "that a port of the scratchpad gives",
         scratchpad_words,
+    ),
+    Figure(
+        "accumulator_rows", "rows",
+        "of sums of 32 bits, as wide as the array, in a memory of their own; 0 without one", accumulator_rows,
     ),
     Figure("mac_watts", "W", "arrays at their peak of fp32", mac_watts),
     Figure(

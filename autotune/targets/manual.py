@@ -45,8 +45,10 @@ Multiply-adds of one cell per cycle, on operands of a format; int8 stands for ui
 _FORMATS_MEANING = """
 `matrix.bf16_macs_per_cell` and `matrix.int8_macs_per_cell` are optional; 0, the default, means that the array does not
 multiply the format. A cell takes so many neighbours of the summed dimension at once, as a dot product. Sums have 32 bits: fp32
-of bf16, int32 of int8. A program that multiplies what the array does not have is refused. Tensors lie in DRAM in a narrow
-format where the array multiplies it, else in fp32; transfers between formats convert on every machine.
+of bf16, int32 of int8; `scratchpad.accumulator_bytes` says how much of the capacity a machine keeps for them alone, which programs
+here may use for either. A program that multiplies what the array does not have is refused. Tensors lie in DRAM in a narrow
+format where the array multiplies it, else in fp32; transfers between formats convert on every machine. With
+`dram.converts_fp16` they keep tensors of float16 in two bytes, and products are of fp32.
 
 Every machine runs fp32 networks, one multiply-add per cell and cycle. Where the original multiplies no fp32, that is
 emulated: its cells multiply fp32 at the rate of their own format, and its published bytes carry a quarter (int8) or half

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autotune.isa.formats import ELEMENT_BYTES
+from autotune.isa.formats import ELEMENT_BYTES, Format
 from autotune.targets.derived import (
+    accumulator_rows,
     closed_cycles,
     half_peak_length,
     most_array_words,
@@ -60,6 +61,21 @@ def _beyond_reuse(spec: HardwareSpec) -> str | None:
     )
 
 
+def _few_sums(spec: HardwareSpec) -> str | None:
+    """Jouppi et al. (ISCA 2017, section 2) choose the TPU's accumulators so: a weight has to meet as many rows as the ridge
+    point of its format asks for, and twice that to overlap its replacement."""
+    rows = accumulator_rows(spec)
+    multiplied = (x for x in Format if spec.multiplies(x))
+    format = max(multiplied, key=lambda x: (spec.peak_macs(x), -x.bytes))
+    needs = 2 * format.bytes * ridge(spec, format)
+    if not rows or spec.matrix.dataflow != "ws" or rows >= needs:
+        return None
+    return (
+        f"{rows} rows of sums; two buffers of those that hide a weight of {format.name} behind its rows are {needs:.0f}: raise "
+        "scratchpad.accumulator_bytes"
+    )
+
+
 def _long_array(spec: HardwareSpec) -> str | None:
     length, side = half_peak_length(spec), square_tile(spec)
     if length <= side:
@@ -105,6 +121,10 @@ CHECKS = (
     Check(
         "beyond reuse", "the ridge point is above what the scratchpad lets a matrix product reuse",
         _beyond_reuse,
+    ),
+    Check(
+        "few sums", "held weights meet fewer rows than their bytes from DRAM take to hide",
+        _few_sums,
     ),
     Check(
         "long array", "half of the peak takes longer streams than the largest square tile has",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cached_property
@@ -88,7 +89,7 @@ class MatrixSpec:
                 return self.bf16_macs_per_cell
             case Format.INT8 | Format.UINT8:
                 return self.int8_macs_per_cell
-            case Format.INT32:
+            case Format.INT32 | Format.FP16:
                 return 0
             case _:
                 assert_never(format)
@@ -114,11 +115,15 @@ class VectorSpec:
 @dataclass(frozen=True, slots=True)
 class ScratchpadSpec:
     """Software-managed memory of one core: capacity, word-interleaved banks (4-byte words), and
-    ports: units (load, store, matrix, vector) that may work on it at the same time."""
+    ports: units (load, store, matrix, vector) that may work on it at the same time.
+
+    ``accumulator_bytes`` of the capacity are the machine's own memory for sums of 32 bits, 0 where it has none or none is
+    published. Programs may use the whole capacity for either."""
 
     size_bytes: int
     banks: int
     ports: int
+    accumulator_bytes: int = 0
 
     def __post_init__(self) -> None:
         _require(
@@ -137,6 +142,12 @@ class ScratchpadSpec:
             f"{self.banks} is not a power of two",
         )
         _require(1 <= self.ports <= 4, "scratchpad.ports", f"{self.ports} is not in 1..4")
+        sums = self.accumulator_bytes
+        _require(
+            0 <= sums < self.size_bytes and sums % 4 == 0,
+            "scratchpad.accumulator_bytes",
+            f"{sums} is no multiple of 4 below size_bytes, {self.size_bytes}",
+        )
 
 
 _LATENCIES = (
@@ -156,7 +167,8 @@ class DramSpec:
     ``column_cycles`` (tCL) from an open row, ``activate_cycles`` (tRCD) more where its bank has no
     row open, and ``precharge_cycles`` (tRP) more where it has another one; the channel changes
     between reading and writing in ``turnaround_cycles``. A DMA instruction takes ``setup_cycles``
-    before it asks for the channel (address generation, fabric)."""
+    before it asks for the channel (address generation, fabric). With ``converts_fp16`` it converts IEEE binary16 in memory to
+    and from fp32, so that programs keep tensors of float16 in two bytes."""
 
     bytes_per_cycle: float
     burst_bytes: int
@@ -167,6 +179,7 @@ class DramSpec:
     column_cycles: int
     turnaround_cycles: int
     setup_cycles: int
+    converts_fp16: bool = False
 
     def __post_init__(self) -> None:
         _require(
@@ -242,7 +255,7 @@ class EnergySpec:
             _require(0 <= value <= 10**12, f"energy.{row.name}", f"{value} is not in 0..10^12")
 
     def mac_of(self, format: Format) -> int:
-        """Return the price of a multiply-add on operands of a format; INT32 is no operand, and free."""
+        """Return the price of a multiply-add on operands of a format; INT32 and FP16 are no operands, and free."""
         match format:
             case Format.FP32:
                 return self.mac_fj
@@ -250,7 +263,7 @@ class EnergySpec:
                 return self.mac_bf16_fj
             case Format.INT8 | Format.UINT8:
                 return self.mac_int8_fj
-            case Format.INT32:
+            case Format.INT32 | Format.FP16:
                 return 0
             case _:
                 assert_never(format)
@@ -259,6 +272,11 @@ class EnergySpec:
     def known(self) -> bool:
         """Whether the machine's energy is known at all: a real one may not tell it."""
         return any(getattr(self, row.name) for row in fields(self))
+
+
+def _without(numbers: Mapping[str, object], name: str) -> dict[str, object]:
+    """Return a section's numbers but for one."""
+    return {key: value for key, value in numbers.items() if key != name}
 
 
 WINOGRAD_SAVING = 4
@@ -328,6 +346,10 @@ class HardwareSpec:
             numbers["matrix"] = {
                 k: v for k, v in numbers["matrix"].items() if v or not k.endswith("_per_cell")
             }
+        # these two decide which programs are made, or are only told: not what programs cost
+        numbers["scratchpad"] = _without(numbers["scratchpad"], "accumulator_bytes")
+        if "dram" in numbers:
+            numbers["dram"] = _without(numbers["dram"], "converts_fp16")
         # under the names that profiles of stored measurements were hashed with
         if self.tile_multiple != 1:
             numbers["grain"] = self.tile_multiple
@@ -344,7 +366,8 @@ class HardwareSpec:
     def formats(self) -> Formats:
         """Formats that programs for it store tensors in, and multiply.
 
-        Narrow tensors lie in DRAM as they are where the arrays multiply their format, else in fp32.
+        Narrow tensors lie in DRAM as they are where the arrays multiply their format, else in fp32; those of fp16 where
+        transfers convert it.
         Machines with caches multiply bytes; where they multiply bf16, by constants alone, else they store
         weights of it. How long weights take counts there, as operands are read where they lie.
         """
@@ -356,7 +379,8 @@ class HardwareSpec:
             fast = frozenset(x for x, rate in rates.items() if rate > WINOGRAD_SAVING)
             return replace(formats, macs_per_byte=per_byte, fast=fast)
         multiplied = frozenset(filter(self.multiplies, ALL_FORMATS.multiplied))
-        return Formats(multiplied, multiplied)
+        converted = frozenset((Format.FP16,) if self.dram.converts_fp16 else ())
+        return Formats(multiplied | converted, multiplied, converted=converted)
 
     @property
     def timed(self) -> bool:

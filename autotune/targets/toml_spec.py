@@ -42,6 +42,7 @@ _WORDS: dict[type, str] = {
     float: "a number",
     str: "a text",
     list: "a list of texts",
+    bool: "true or false",
     dict: "a section",
 }
 _SIZE_LIMIT_BYTES = 1 << 20

@@ -72,7 +72,7 @@ def _by_workers(
 ) -> Generator[Candidate]:
     """Give the blocks in their order, some of them ahead; a block that no worker gives in time is drawn here."""
     laid = laid_graphs(graphs, spec, accuracy)
-    text, run = json.dumps([plain_graph(graph) for graph in laid]), uuid4().hex
+    text, run = json.dumps([[plain_graph(one) for one in forms] for forms in laid]), uuid4().hex
     wanted = {this_code(): 1.0}
     ahead: deque[Any] = deque()
     numbers = count()
@@ -118,15 +118,16 @@ def deciding_sources() -> str:
 
 
 @lru_cache(maxsize=4)
-def _graphs(text: str) -> tuple[Graph, ...]:
-    """Read networks; their constants have shapes, and no numbers."""
-    found = []
-    for plain in json.loads(text):
-        made = {op[3] for op in plain["ops"]} | set(plain["inputs"])
-        stand_ins = {
-            name: np.broadcast_to(np.float32(0), shape)
-            for name, shape, *_ in plain["types"]
-            if name not in made
-        }
-        found.append(graph_of(plain, stand_ins))
-    return tuple(found)
+def _graphs(text: str) -> tuple[tuple[Graph, ...], ...]:
+    """Read networks in their forms; their constants have shapes, and no numbers."""
+    return tuple(tuple(_graph(plain) for plain in forms) for forms in json.loads(text))
+
+
+def _graph(plain: dict[str, Any]) -> Graph:
+    made = {op[3] for op in plain["ops"]} | set(plain["inputs"])
+    stand_ins = {
+        name: np.broadcast_to(np.float32(0), shape)
+        for name, shape, *_ in plain["types"]
+        if name not in made
+    }
+    return graph_of(plain, stand_ins)

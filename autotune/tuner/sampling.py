@@ -9,12 +9,14 @@ import numpy as np
 
 from autotune.cost_model.analysis import analytic_model
 from autotune.datasets import random_graphs
+from autotune.datasets.narrowing import Form, narrow_forms
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group, is_convex
 from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
-from autotune.graph.passes import laid_out
+from autotune.graph.passes import laid_out, simplify
+from autotune.isa.formats import Format
 from autotune.operators.axes import Layout
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import NestSchedule, Schedule
@@ -36,6 +38,9 @@ _NEAR_GOOD = 0.6
 """Share of schedules drawn from the better end: search exploits that end."""
 _FROM_GRAPHS = 0.5
 """Share of groups drawn from the given networks, the rest being generated."""
+_NARROW = 0.35
+"""Share of groups drawn from narrow forms of their networks, where a machine that counts cycles multiplies such: in
+equal parts of every format."""
 
 
 def sample_candidates(
@@ -46,50 +51,80 @@ def sample_candidates(
 ) -> Iterator[Candidate]:
     """Give endless candidates that are legal on ``spec``; a seed reproduces them.
 
-    They are in the layout of ``spec``, with the algorithms of ``accuracy``.
+    They are in the layout of ``spec``, with the algorithms of ``accuracy``. Where a machine multiplies narrow formats,
+    some are of narrow forms of the networks, under the same names: held-out splits keep both together.
     """
     laid = laid_graphs(graphs, spec, accuracy)
     for number in count():
         yield from sample_block(laid, spec, seed, number, accuracy)
 
 
-def laid_graphs(graphs: Sequence[Graph], spec: HardwareSpec, accuracy: Accuracy) -> list[Graph]:
-    """Return networks as ``spec`` runs them."""
-    return [laid_out(graph, Layout(spec.layout), accuracy).graph for graph in graphs]
+def laid_graphs(
+    graphs: Sequence[Graph], spec: HardwareSpec, accuracy: Accuracy
+) -> list[tuple[Graph, ...]]:
+    """Return networks as ``spec`` runs them, each with its narrow forms behind it."""
+    narrow = _narrow_forms(spec)
+    return [
+        tuple(_laid(graph, form, spec, accuracy) for form in (None, *narrow)) for graph in graphs
+    ]
 
 
 def sample_block(
-    laid: Sequence[Graph], spec: HardwareSpec, seed: int, number: int, accuracy: Accuracy
+    laid: Sequence[tuple[Graph, ...]],
+    spec: HardwareSpec,
+    seed: int,
+    number: int,
+    accuracy: Accuracy,
 ) -> Iterator[Candidate]:
-    """Give block ``number`` of the candidates of ``sample_candidates``; ``laid`` networks are as ``spec`` runs them."""
+    """Give block ``number`` of the candidates of ``sample_candidates``; ``laid`` networks are those of ``laid_graphs``."""
     rng = np.random.default_rng(seed if number == 0 else (seed, number))
     return islice(_endless(laid, spec, rng, number * BLOCK, accuracy), BLOCK)
 
 
 def _endless(
-    laid: Sequence[Graph],
+    laid: Sequence[tuple[Graph, ...]],
     spec: HardwareSpec,
     rng: np.random.Generator,
     workload: int,
     accuracy: Accuracy,
 ) -> Iterator[Candidate]:
     """Give candidates without end; generated networks are numbered from ``workload`` on."""
-    layout = Layout(spec.layout)
+    forms = (None, *_narrow_forms(spec))
     while True:
         if laid and rng.random() < _FROM_GRAPHS:
-            graph = laid[int(rng.integers(len(laid)))]
-            network = graph.name
+            given = laid[int(rng.integers(len(laid)))]
+            graph, network = given[_drawn_form(forms, rng)], given[0].name
         else:
-            graph, network = next(random_graphs(rng, 1)), f"workload:{workload}"
-            graph = laid_out(graph, layout, accuracy).graph
+            made, network = next(random_graphs(rng, 1)), f"workload:{workload}"
+            graph = _laid(made, forms[_drawn_form(forms, rng)], spec, accuracy)
             workload += 1
         yield from _sample_group(graph, network, spec, rng)
+
+
+def _drawn_form(forms: Sequence[Form | None], rng: np.random.Generator) -> int:
+    """Return the place of a form, 0 being the network as it is."""
+    if len(forms) == 1 or rng.random() >= _NARROW:
+        return 0
+    return 1 + int(rng.integers(len(forms) - 1))
+
+
+def _narrow_forms(spec: HardwareSpec) -> tuple[Form, ...]:
+    """Return the narrow forms of networks that are drawn for a machine: none where programs are timed."""
+    return () if spec.timed else narrow_forms(spec.formats)
+
+
+def _laid(graph: Graph, form: Form | None, spec: HardwareSpec, accuracy: Accuracy) -> Graph:
+    """Return a network as ``spec`` runs it, in a narrow form or as it is."""
+    layout = Layout(spec.layout)
+    if form is None:
+        return laid_out(graph, layout, accuracy).graph
+    return simplify(form(graph), layout, accuracy, formats=spec.formats).graph
 
 
 def _sample_group(
     graph: Graph, network: str, spec: HardwareSpec, rng: np.random.Generator
 ) -> Iterator[Candidate]:
-    names = grow_group(graph, _size(rng), rng)
+    names = grow_group(graph, _size(rng), rng, _narrow_products(graph))
     group = Group.from_graph(graph, names)
     nests = analyse(group)
     if group.is_view or isinstance(nests, Rejection):
@@ -106,10 +141,19 @@ def _size(rng: np.random.Generator) -> int:
     return min(_LARGEST, int(rng.geometric(0.33)))
 
 
-def grow_group(graph: Graph, size: int, rng: np.random.Generator) -> frozenset[str]:
-    """Names of a connected convex set of up to ``size`` operators, grow_group from a random one."""
+def _narrow_products(graph: Graph) -> tuple[str, ...]:
+    """Return the products of narrow numbers, which groups of a narrow form grow from."""
+    return tuple(op.name for op in graph.ops if op.multiplied is not Format.FP32)
+
+
+def grow_group(
+    graph: Graph, size: int, rng: np.random.Generator, seeds: Sequence[str] = ()
+) -> frozenset[str]:
+    """Return names of a connected convex set of up to ``size`` operators, grown from a random one of ``seeds`` (none:
+    of all operators)."""
     digraph = graph.digraph
-    names = {graph.ops[int(rng.integers(len(graph.ops)))].name}
+    starts = seeds or tuple(op.name for op in graph.ops)
+    names = {starts[int(rng.integers(len(starts)))]}
     while len(names) < size:
         near = sorted(
             {

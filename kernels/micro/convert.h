@@ -34,12 +34,32 @@ ALWAYS_INLINE uint16_t bf16_of_fp32(float value) {
     return (uint16_t)((bits & 0x7FFFFFFF) > 0x7F800000 ? (bits >> 16 & 0x8000) | 0x7FC0 : rounded);
 }
 
+ALWAYS_INLINE float fp32_of_fp16(uint16_t half) {
+    uint32_t exponent = half & 0x7C00u, sign = (uint32_t)(half & 0x8000u) << 16;
+    union { float number; uint32_t bits; } small = {(float)(half & 0x3FF) * 0x1p-24f}, word;
+    word.bits = ((uint32_t)(half & 0x7FFF) << 13) + (exponent == 0x7C00u ? 224u << 23 : 112u << 23);
+    word.bits = (exponent == 0 ? small.bits : word.bits) | sign;
+    return word.number;
+}
+
+/* To nearest, ties to even, beyond 65504 to infinity; every NaN becomes the quiet one of its sign. */
+ALWAYS_INLINE uint16_t fp16_of_fp32(float value) {
+    union { float number; uint32_t bits; } word = {value}, near;
+    uint32_t sign = word.bits >> 16 & 0x8000u;
+    near.number = near_fp16(fabsf(value));
+    uint32_t small = (uint32_t)(int32_t)(clipped(near.number, 0.0f, 1.0f) * 0x1p24f);
+    uint32_t bits = near.number < 0x1p-14f ? small : (near.bits >> 13) - (112u << 10);
+    bits = near.number > 65504.0f ? 0x7C00u : bits;
+    return (uint16_t)(sign | (value != value ? 0x7E00u : bits));
+}
+
 #define WIDEN(EXPR)                                                              \
     if (stride == 1) { INDEPENDENT for (int64_t i = 0; i < n; i++) to[i] = (EXPR(i)); } \
     else { for (int64_t i = 0; i < n; i++) to[i] = (EXPR(i * stride)); }             \
     break
 #define FROM_FP32(I) ((const float *)from)[I]
 #define FROM_BF16(I) fp32_of_bf16(((const Half *)from)[I])
+#define FROM_FP16(I) fp32_of_fp16(((const Half *)from)[I])
 #define FROM_INT8(I) (float)(((const int8_t *)from)[I] - near)
 #define FROM_UINT8(I) (float)(((const uint8_t *)from)[I] - near)
 #define FROM_INT32(I) (float)((const Whole *)from)[I]
@@ -50,13 +70,14 @@ ALWAYS_INLINE uint16_t bf16_of_fp32(float value) {
 /* to[i] = from[i * stride] - zero */
 ALWAYS_INLINE void widen_row(int format, int64_t zero, int64_t n, float *to, const void *from, int64_t stride) {
     const int32_t near = (int32_t)zero, limit = 1 << 30;
-    if (format >= FORMAT_INT8 && (zero < -limit || zero > limit || (zero && format == FORMAT_INT32))) {
+    if (format >= FORMAT_INT8 && format <= FORMAT_INT32 && (zero < -limit || zero > limit || (zero && format == FORMAT_INT32))) {
         for (int64_t i = 0; i < n; i++) to[i] = FROM_FAR(i * stride);
         return;
     }
     switch (format) {
     case FORMAT_FP32: WIDEN(FROM_FP32);
     case FORMAT_BF16: WIDEN(FROM_BF16);
+    case FORMAT_FP16: WIDEN(FROM_FP16);
     case FORMAT_INT8: WIDEN(FROM_INT8);
     case FORMAT_UINT8: WIDEN(FROM_UINT8);
     default: WIDEN(FROM_INT32);
@@ -65,6 +86,7 @@ ALWAYS_INLINE void widen_row(int format, int64_t zero, int64_t n, float *to, con
 #undef WIDEN
 #undef FROM_FP32
 #undef FROM_BF16
+#undef FROM_FP16
 #undef FROM_INT8
 #undef FROM_UINT8
 #undef FROM_INT32
@@ -102,6 +124,7 @@ ALWAYS_INLINE void narrow_row(int format, int64_t zero, int64_t n, void *to, int
     switch (format) {
     case FORMAT_FP32: NARROW(float, from[i]);
     case FORMAT_BF16: NARROW(Half, bf16_of_fp32(from[i]));
+    case FORMAT_FP16: NARROW(Half, fp16_of_fp32(from[i]));
     case FORMAT_INT8:
         if (near) { NARROW(int8_t, near_integer_of(from[i], low, high, (int32_t)zero)); }
         NARROW(int8_t, integer_of(FORMAT_INT8, zero, from[i]));

@@ -54,8 +54,8 @@ static inline int rows_made(int transform) {
 enum { UNIT_LOAD, UNIT_STORE, UNIT_MATRIX, UNIT_VECTOR, UNIT_CONTROL };
 enum { WHEN_NEVER, WHEN_ALWAYS, WHEN_BY_LEVEL };
 enum { STAGE_NONE, STAGE_UNARY, STAGE_WITH0, STAGE_WITH1, STAGE_FROM0, STAGE_FROM1, STAGES = 4 };
-enum { FORMAT_FP32, FORMAT_BF16, FORMAT_INT8, FORMAT_UINT8, FORMAT_INT32 };
-static const int8_t FORMAT_BYTES[] = {4, 2, 1, 1, 4};
+enum { FORMAT_FP32, FORMAT_BF16, FORMAT_INT8, FORMAT_UINT8, FORMAT_INT32, FORMAT_FP16 };
+static const int8_t FORMAT_BYTES[] = {4, 2, 1, 1, 4, 2};
 
 /* A scratchpad address, affine in the loop indices. */
 typedef struct {

@@ -1,6 +1,6 @@
 """``python -m tests.fuzz.narrow``: tries drawn products of narrow numbers on both engines, in kernels that watch their memory.
 
-A case is a product or convolution of bytes or of bf16, with drawn formats, zero points, scales, rounding and
+A case is a product or convolution of bytes, of bf16, or of tensors stored in fp16, with drawn formats, zero points, scales, rounding and
 saturation, by a drawn schedule. The emulator, the native engine's generated code and its compiled kernels each have
 to give the evaluator's numbers. Generated code is not watched; what it writes beside its results its own tests see.
 """
@@ -32,14 +32,22 @@ def fuzz(cases: int, number: int, folder: Path) -> tuple[Counter[str], bool]:
     from autotune.isa.opcodes import Opcode
     from autotune.isa.program import Program
     from autotune.targets.native.compiling.compiler import Compiler
-    from tests.lowering import test_bf16, test_narrow
+    from tests.lowering import test_bf16, test_fp16, test_narrow
     from tests.lowering.lowering_case import lowered
-    from tests.targets.native.linking import test_bf16_programs, test_narrow_programs
+    from tests.targets.native.linking import (
+        test_bf16_programs,
+        test_fp16_programs,
+        test_narrow_programs,
+    )
 
     counts: Counter[str] = Counter()
     tried: list[Program] = []
     compiler = Compiler(cache_dir=folder)
-    kinds = {"bytes": (test_narrow, test_narrow_programs), "bf16": (test_bf16, test_bf16_programs)}
+    kinds = {
+        "bytes": (test_narrow, test_narrow_programs),
+        "bf16": (test_bf16, test_bf16_programs),
+        "fp16": (test_fp16, test_fp16_programs),
+    }
 
     @seed(number)
     @settings(

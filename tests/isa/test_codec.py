@@ -117,7 +117,7 @@ def test_an_unknown_tensor_format_is_refused_with_its_offset() -> None:
     place = body.index(b"t") + 2
     assert body[place] == Format.BF16
     body[place] = len(Format)
-    with pytest.raises(ProgramError, match=f"offset {place}: unknown tensor format 5"):
+    with pytest.raises(ProgramError, match=f"offset {place}: unknown tensor format 6"):
         decode(sealed(bytes(body)))
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from autotune.isa.formats import CACHED_BF16_FORMATS, CACHED_FORMATS, FLOAT32_ONLY, Format, Formats
+from autotune.isa.formats import (
+    CACHED_BF16_FORMATS,
+    CACHED_FORMATS,
+    CONVERTED_FORMATS,
+    FLOAT32_ONLY,
+    Format,
+    Formats,
+)
 
 BYTES = frozenset((Format.FP32, Format.INT8, Format.UINT8))
 ARRAYS_OF_BYTES = Formats(BYTES, BYTES)
@@ -26,3 +33,12 @@ def test_a_format_limited_to_constants_on_one_machine_is_limited_for_all() -> No
     common = Formats.common([EVERY_ARRAY, CACHED_BF16_FORMATS])
     assert common.multiplied == EVERY_ARRAY.multiplied
     assert common.by_constants == {Format.BF16}
+
+
+def test_fp16_is_converted_where_all_machines_do() -> None:
+    """Beside a CPU, which keeps weights alone in it, only those stay two bytes."""
+    assert Formats.common([CONVERTED_FORMATS] * 2) == CONVERTED_FORMATS
+    beside = Formats.common([CONVERTED_FORMATS, CACHED_FORMATS])
+    assert Format.FP16 in beside.stored and not beside.converted
+    assert Format.FP16 not in Formats.common([CONVERTED_FORMATS, EVERY_ARRAY]).stored
+    assert len({x.text for x in (CONVERTED_FORMATS, beside, EVERY_ARRAY)}) == 3

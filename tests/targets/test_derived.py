@@ -32,7 +32,7 @@ ROUND = replace(
         PLAIN.matrix, rows=8, cols=16, dataflow="ws", setup_cycles=6, bf16_macs_per_cell=2,
         int8_macs_per_cell=8,
     ),
-    scratchpad=replace(PLAIN.scratchpad, size_bytes=6 * 4 * 50 * 50, banks=8),
+    scratchpad=replace(PLAIN.scratchpad, size_bytes=6 * 4 * 50 * 50, banks=8, accumulator_bytes=3000),
     dram=replace(
         PLAIN.dram, bytes_per_cycle=16.0, burst_bytes=64, row_bytes=1024, activate_cycles=14,
         precharge_cycles=12, column_cycles=10, setup_cycles=8,
@@ -66,6 +66,7 @@ CLOSED_FORMS = {
     "half_peak_vectors": 6 + 30,
     "array_read_words": 8 * 8 // 4 + 16,
     "scratchpad_port_words": 8,
+    "accumulator_rows": 3000 / 16 // 4,
     "mac_watts": 256 * 1e-12 * 1e9,
     "scratchpad_watts": (2 * 24 * 4 * 100 + (2 * 16 * 4 + 16) * 200) * 1e-6,
     "dram_watts": 16 * 5001 * 1e-6,
@@ -181,6 +182,13 @@ def test_power_is_split_without_rest_and_the_roofs_meet_at_the_ridge(name: str) 
         ("eyeriss-like", "peak_gmacs", 16.8 * 2, 1e-9),  # 16.8 at 100 MHz (Chen 2017)
         ("eyeriss-like", "dram_gb_per_second", 0.48, 1e-9),  # 64 bit at 60 MHz
         ("gemmini-like", "dram_bytes_per_cycle", 128 / 8, 1e-9),  # dma_buswidth
+        ("tpuv1-like", "accumulator_rows", 4096, 1e-9),  # "4096, 256-element, 32-bit" (section 2)
+        (
+            "gemmini-like",
+            "accumulator_rows",
+            1024,
+            1e-9,
+        ),  # acc_capacity 64 KiB, rows of 16 (DAC 2021)
     ],
 )
 def test_published_figures_follow_from_published_numbers(

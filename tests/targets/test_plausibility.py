@@ -26,6 +26,13 @@ ODD = {
     ),
     "slow DMA": (altered("dram", bytes_per_cycle=200.0), "200 bytes a cycle.*take 128"),
     "beyond reuse": (altered("dram", bytes_per_cycle=15.0), "68.3 multiply-adds.*allow 64.0"),
+    "few sums": (
+        replace(
+            altered("scratchpad", accumulator_bytes=4 * 32 * 10),
+            matrix=replace(SOUND.matrix, dataflow="ws"),
+        ),
+        "10 rows of sums.*INT8 behind its rows are 160",
+    ),
     "long array": (
         replace(
             altered("scratchpad", size_bytes=24 * 60**2),

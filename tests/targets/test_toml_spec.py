@@ -18,7 +18,7 @@ from autotune.targets.spec import LAYOUTS, Memory
 EDGE = (SPECS / "edge.toml").read_text("utf-8")
 
 
-FP32_EDGE = re.sub(r"\w+_macs_per_cell.*\n", "", EDGE)
+FP32_EDGE = re.sub(r"(\w+_macs_per_cell|converts_fp16).*\n", "", EDGE)
 """As specs were before they named narrow formats."""
 
 
@@ -133,13 +133,16 @@ def test_shipped_machines_multiply_and_store_what_their_sources_say() -> None:
     narrow = {name: load_spec(name) for name in spec_names()}
     int8 = {name for name, spec in narrow.items() if spec.multiplies(Format.INT8)}
     bf16 = {name for name, spec in narrow.items() if spec.multiplies(Format.BF16)}
+    fp16 = {name for name, spec in narrow.items() if spec.dram.converts_fp16}
+    assert fp16 == {"edge", "mobile"}
     assert int8 == {"tpuv1-like", "gemmini-like", "edge", "mobile"}
     assert bf16 == {"server", "edge", "mobile"}
     for spec in narrow.values():
         bytes_ = {Format.INT8, Format.UINT8} if spec.name in int8 else set()
         halves = {Format.BF16} if spec.name in bf16 else set()
         formats = frozenset({Format.FP32} | bytes_ | halves)
-        assert spec.formats == Formats(formats, formats)
+        converted = frozenset({Format.FP16} if spec.name in fp16 else set())
+        assert spec.formats == Formats(formats | converted, formats, converted=converted)
         assert spec.multiplies(Format.INT8) == spec.multiplies(Format.UINT8)
 
 

@@ -12,6 +12,7 @@ from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.fusion.analysis import analyse, nests_of
 from autotune.fusion.group import is_connected, is_convex
 from autotune.graph.passes.channels_last import WINDOWS
+from autotune.isa.formats import Format
 from autotune.lowering.lower import lower
 from autotune.operators.axes import CHANNELS_LAST, Layout
 from autotune.schedule.candidate import Candidate
@@ -21,7 +22,7 @@ from autotune.targets.opening import target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.sampling import INSTRUCTIONS, grow_group, sample_candidates
 from tests.drawn_graphs import graphs
-from tests.tuner.search_case import EDGE, residual
+from tests.tuner.search_case import EDGE, chain, residual
 
 CONTROL = 2
 """Words that only wait or signal, at most, per instruction that works."""
@@ -68,6 +69,25 @@ def test_candidates_are_in_the_layout_of_the_machine() -> None:
         windows = [op for c in drawn for op in c.group.ops if op.family in WINDOWS]
         last = [op.axes == CHANNELS_LAST for op in windows]
         assert windows and set(last) == {layout is Layout.CHANNELS_LAST}
+
+
+def narrow(candidates: list[Candidate]) -> list[Candidate]:
+    return [c for c in candidates if any(op.multiplied is not Format.FP32 for op in c.group.ops)]
+
+
+def test_some_candidates_are_of_the_narrow_formats_that_the_machine_multiplies() -> None:
+    """Under the names of their networks: what is held out by network is held out in every format."""
+    spec = EDGE.spec
+    drawn = list(islice(sample_candidates((chain(3),), spec, 5), 400))
+    found = narrow(drawn)
+    assert 0.1 * len(drawn) < len(found) < 0.5 * len(drawn)
+    assert {op.multiplied for c in found for op in c.group.ops} >= {Format.INT8, Format.BF16}
+    assert {c.network for c in found} <= {c.network for c in drawn if c not in found} | {
+        c.network for c in drawn if c.network.startswith("workload:")
+    }
+    arrays = replace(spec.matrix, int8_macs_per_cell=0, bf16_macs_per_cell=0)
+    alone = islice(sample_candidates((chain(3),), replace(spec, matrix=arrays), 5), 200)
+    assert not narrow(list(alone))
 
 
 def test_a_seed_reproduces_the_draw() -> None:

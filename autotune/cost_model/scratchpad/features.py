@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.steps.tiling import Floats
+from autotune.isa.formats import Format
 from autotune.isa.opcodes import Unit
 from autotune.operators.families import FAMILIES
 from autotune.operators.family import Work
@@ -80,6 +81,12 @@ def fold_use(a: ScratchpadAnalysis) -> Floats:
     """Multiply-adds over those of a fully used array, each format by its own."""
     peak = a.spec.matrix.rows * a.spec.matrix.cols * a.tiling.active_cores
     return ratio(a.cell_cycles, a.busy[Unit.MATRIX] * peak)
+
+
+def narrow_share(a: ScratchpadAnalysis) -> float:
+    """Share of the contractions that multiply a narrow format."""
+    products = [stage.op.multiplied for stage in a.nest.stages if stage.contraction is not None]
+    return sum(one is not Format.FP32 for one in products) / max(1, len(products))
 
 
 def zero_share(a: ScratchpadAnalysis) -> Floats:
@@ -242,6 +249,7 @@ FEATURES: tuple[Feature, ...] = (
         lambda a: 1.0 / (a.tiling.share * a.tiling.active_cores),
     ),
     Feature("fold_use", "1", "multiply-adds over those of a fully used array", fold_use),
+    Feature("narrow_share", "1", "contractions of bytes or bf16 over all", narrow_share),
     Feature(
         "zero_share",
         "1",

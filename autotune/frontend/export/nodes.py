@@ -49,6 +49,11 @@ def _trunc(op: Op, w: NodeWriter) -> None:
     w.node("Mul", w.node("Sign", x), whole, output=op.output)
 
 
+def _fp16(op: Op, w: NodeWriter) -> None:
+    narrow = w.node("Cast", *op.inputs, to=TensorProto.FLOAT16)
+    w.node("Cast", narrow, output=op.output, to=TensorProto.FLOAT)
+
+
 def _bf16(op: Op, w: NodeWriter) -> None:
     narrow = w.node("Cast", *op.inputs, to=TensorProto.BFLOAT16)
     w.node("Cast", narrow, output=op.output, to=TensorProto.FLOAT)
@@ -296,6 +301,7 @@ RULES: dict[OpKind, Rule] = {
     OpKind.GELU_TANH: _gelu_tanh,
     OpKind.TRUNC: _trunc,
     OpKind.BF16: _bf16,
+    OpKind.FP16: _fp16,
     OpKind.ELU: _elu,
     OpKind.EQUAL: _truth("Equal"),
     OpKind.LESS: _truth("Less"),

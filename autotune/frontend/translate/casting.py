@@ -47,8 +47,8 @@ def _convert(scope: Scope, node: Node, wanted: DType) -> str:
         return truth(scope, node, x)
     if wanted.is_tiny and source is not wanted:
         return _clamp_to_type(scope, node, x, wanted)
-    if wanted is DType.BFLOAT16 and source is not wanted:
-        return scope.result(node, OpKind.BF16, x)
+    if wanted in _ROUNDINGS and source is not wanted:
+        return scope.result(node, _ROUNDINGS[wanted], x)
     if wanted.is_integer and source.is_float:
         return scope.result(node, OpKind.TRUNC, x)
     if wanted.is_integer and not wanted.holds(
@@ -56,6 +56,10 @@ def _convert(scope: Scope, node: Node, wanted: DType) -> str:
     ):  # a tensor of its own, which is proved to fit
         return scope.result(node, OpKind.RESHAPE, x, shape=scope.shape(x))
     return x
+
+
+_ROUNDINGS = {DType.BFLOAT16: OpKind.BF16, DType.FLOAT16: OpKind.FP16}
+"""Operators that round as a cast to a type of two bytes does."""
 
 
 def _clamp_to_type(scope: Scope, node: Node, x: str, wanted: DType) -> str:

@@ -96,8 +96,9 @@ def _scope(model: StraightModel, name: str) -> Scope:
         tensor = stored.tensor if isinstance(stored, CutTensor) else stored
         arrays[tensor.name] = tensor_array(f"initializer {tensor.name!r}", stored)
     names = {x.name for x in model.inputs} | {x for n in model.nodes for x in n.outputs}
-    has_bf16 = any(x.dtype == NUMPY[DType.BFLOAT16] for x in arrays.values())
-    scope = Scope(GraphBuilder(name), arrays, frozenset(names | set(arrays)), has_bf16=has_bf16)
+    stored = {x.dtype for x in arrays.values()}
+    halves = frozenset(x for x in (DType.BFLOAT16, DType.FLOAT16) if NUMPY[x] in stored)
+    scope = Scope(GraphBuilder(name), arrays, frozenset(names | set(arrays)), halves=halves)
     for declared in model.inputs:
         if declared.name in arrays:
             continue

@@ -14,7 +14,7 @@ from autotune.frontend.limits import check_size, check_type, not_computed
 from autotune.frontend.node import AnyArray, Node, RunTimeValue
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import AttrValue, OpKind
-from autotune.operators.tensor import NUMPY, DType, is_bf16
+from autotune.operators.tensor import NUMPY, DType, is_bf16, is_fp16
 
 MAX_FOLDED_BYTES = 4 << 30
 """Limit on all values computed at import together."""
@@ -37,8 +37,8 @@ class Scope:
     types: dict[str, DType] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
-    has_bf16: bool = False
-    """True if the file stores numbers of bfloat16: constants that are such keep that type."""
+    halves: frozenset[DType] = frozenset()
+    """Those of bfloat16 and float16 that the file stores numbers of: constants that are such keep that type."""
     folded_bytes: int = 0
     _results: dict[str, DType] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
@@ -91,8 +91,8 @@ class Scope:
         if name in self.arrays and name not in self.tensors:
             value = self.arrays[name]
             dtype = check_type(node.reads, name, value)
-            if self.has_bf16 and dtype is DType.FLOAT32 and is_bf16(value):
-                dtype = DType.BFLOAT16
+            if dtype is DType.FLOAT32:
+                dtype = self._half_of(value)
             if value.size == 0:
                 raise ModelError(
                     f"{node.label}: {node.operator} reads {name!r} of shape {list(value.shape)}, which "
@@ -107,6 +107,12 @@ class Scope:
                 "rounded to only where it leaves the network; make it an output or leave it out"
             )
         return self.tensors[name]
+
+    def _half_of(self, value: AnyArray) -> DType:
+        """Return the type of two bytes that the file stores and that holds a constant, else float32."""
+        if DType.BFLOAT16 in self.halves and is_bf16(value):
+            return DType.BFLOAT16
+        return DType.FLOAT16 if DType.FLOAT16 in self.halves and is_fp16(value) else DType.FLOAT32
 
     def add_output_constant(self, name: str) -> str:
         """Return a constant of the graph for a network output that is known at import."""

@@ -9,7 +9,7 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from autotune.graph.graph import Graph
-from autotune.graph.passes.bf16_numbers import bf16_tensors
+from autotune.graph.passes.half_numbers import bf16_tensors
 from autotune.graph.passes.note import Note, PassResult
 from autotune.graph.passes.quantised_factors import PRODUCTS, ProductWriter
 from autotune.isa.formats import Format, Formats

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autotune.graph.graph import Graph
-from autotune.graph.passes.bf16_numbers import bf16_tensors
+from autotune.graph.passes.half_numbers import HALVES, half_tensors
 from autotune.graph.passes.note import Note, PassResult
 from autotune.graph.passes.sweep import Sweep
 from autotune.operators.op import Op, OpKind
@@ -28,7 +28,7 @@ VIEWS = (OpKind.RESHAPE, OpKind.TRANSPOSE)
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """No-op reshapes, transposes, concats, additions of 0, multiplications by 1 and roundings of what BF16 holds."""
+    """No-op reshapes, transposes, concats, additions of 0, multiplications by 1 and roundings of what BF16 or FP16 holds."""
 
     name: str = "identities"
 
@@ -36,8 +36,8 @@ class Identities:
         """One sweep; a graph output keeps its name by renaming what it stood for."""
         sweep, notes = Sweep(graph), []
         producer: dict[str, Op] = {}
-        is_rounded = any(op.kind is OpKind.BF16 for op in graph.ops)
-        held = bf16_tensors(graph) if is_rounded else frozenset()
+        rounded = {op.kind for op in graph.ops} & HALVES.keys()
+        held = {kind: half_tensors(graph, HALVES[kind]) for kind in rounded}
         for op in graph.ops:
             read = sweep.read(op)
             merged = _merged(read, producer, graph)
@@ -72,15 +72,15 @@ def _converts(before: Op, op: Op, graph: Graph) -> bool:
     return middle.is_integer and middle not in sides
 
 
-def _passed_on(op: Op, graph: Graph, held: Set[str]) -> str | None:
-    """Return the input whose value and shape the output has, or None; BF16 has the numbers of what is ``held``."""
+def _passed_on(op: Op, graph: Graph, held: Mapping[OpKind, Set[str]]) -> str | None:
+    """Return the input whose value and shape the output has, or None; a rounding has the numbers of what is ``held`` by its kind."""
     match op.kind:
         case OpKind.RESHAPE:
             unchanged = graph.types[op.inputs[0]] == graph.types[op.output]
         case OpKind.TRANSPOSE:
             unchanged = op.ints("perm") == tuple(range(len(op.ints("perm"))))
-        case OpKind.BF16:
-            unchanged = op.inputs[0] in held
+        case OpKind.BF16 | OpKind.FP16:
+            unchanged = op.inputs[0] in held[op.kind]
         case OpKind.CONCAT:
             unchanged = len(op.inputs) == 1
         case OpKind.SLICE:

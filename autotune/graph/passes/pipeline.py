@@ -20,6 +20,7 @@ from autotune.graph.passes.dead_columns import dead_columns
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.demand_trimming import DemandTrimming
 from autotune.graph.passes.early_rounding import EarlyRounding
+from autotune.graph.passes.fp16_storage import Fp16Storage
 from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.input_binding import InputBinding
 from autotune.graph.passes.input_folding import InputFolding
@@ -82,6 +83,7 @@ def simplify(
     multiplied = NarrowProducts(formats).run(graph)
     narrowed = _joined(multiplied, NarrowWeights(formats).run(multiplied.graph))
     narrowed = _joined(narrowed, Bf16Products(formats).run(narrowed.graph))
+    narrowed = _joined(narrowed, Fp16Storage(formats).run(narrowed.graph))
     settled = _joined(narrowed, _settled(narrowed.graph))
     if ranges:
         settled = _joined(settled, _pruned(settled.graph, ranges))

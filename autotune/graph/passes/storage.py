@@ -6,8 +6,8 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from autotune.graph.graph import Graph
-from autotune.graph.passes.bf16_numbers import CHOOSING, MOVING, bf16_tensors
 from autotune.graph.passes.bf16_products import is_by_constant, is_plain_product
+from autotune.graph.passes.half_numbers import CHOOSING, FP16, MOVING, bf16_tensors, half_tensors
 from autotune.isa.formats import Format, Formats
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import NARROW, Array, DType
@@ -32,7 +32,9 @@ def stored_as(graph: Graph, like: Graph) -> Graph:
     held = (like.types[x] for x in bf16_tensors(like) if x not in like.constants)
     partly = any(kind.storage is not Format.BF16 for kind in held)
     by_constants = multiplied & {Format.BF16} if partly else frozenset[Format]()
-    return stored_narrow(graph, Formats(narrow, multiplied, by_constants))
+    moved = {like.types[x].storage for x in like.types if x not in like.constants}
+    converted = frozenset(moved & {Format.FP16})
+    return stored_narrow(graph, Formats(narrow, multiplied, by_constants, converted=converted))
 
 
 def storage_of(graph: Graph, formats: Formats) -> Mapping[str, Format]:
@@ -52,6 +54,8 @@ def storage_of(graph: Graph, formats: Formats) -> Mapping[str, Format]:
     }
     if Format.BF16 in formats.stored:
         found |= _stored_bf16(graph, formats)
+    if Format.FP16 in formats.stored:
+        found |= _stored_fp16(graph, formats)
     for op in graph.ops:
         if op.zeros is not None:
             found |= {x: _factor(graph, x) for x in op.inputs[:2] if x not in found}
@@ -72,6 +76,15 @@ def _stored_bf16(graph: Graph, formats: Formats) -> Mapping[str, Format]:
     if Format.BF16 in formats.by_constants:
         held = _read_by_constants(graph, held)
     return {x: Format.BF16 for x in held if x not in graph.constants or graph.types[x].elements > 1}
+
+
+def _stored_fp16(graph: Graph, formats: Formats) -> Mapping[str, Format]:
+    """Return the tensors stored as FP16: all that it holds where transfers convert it, else weights that a pass has
+    chosen."""
+    if Format.FP16 not in formats.converted:
+        return {x: Format.FP16 for x, kind in graph.types.items() if kind.storage is Format.FP16}
+    held = half_tensors(graph, FP16)
+    return {x: Format.FP16 for x in held if x not in graph.constants or graph.types[x].elements > 1}
 
 
 def _read_by_constants(graph: Graph, held: Set[str]) -> Set[str]:

@@ -60,7 +60,7 @@ def _epilogues(group: Group) -> set[str]:
             adds.add(op.output)
         if behind and (op.kind is OpKind.ADD or op.kind in EPILOGUE_FNS):
             free.add(op.output)
-        if op.kind is OpKind.BF16:  # STORE and CONVERT round too
+        if op.kind in (OpKind.BF16, OpKind.FP16):  # STORE and CONVERT round too
             free.add(op.output)
     return free
 

@@ -17,6 +17,7 @@ from autotune.graph.passes.bf16_products import Bf16Products
 from autotune.graph.passes.block_sparsity import ZeroBlockMarking
 from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.demand_trimming import DemandTrimming
+from autotune.graph.passes.fp16_storage import Fp16Storage
 from autotune.graph.passes.input_binding import InputBinding
 from autotune.graph.passes.large_groups import LargeGroups
 from autotune.graph.passes.late_resizing import LateResizing
@@ -27,7 +28,7 @@ from autotune.graph.passes.narrow_weights import NarrowWeights
 from autotune.graph.passes.padding_bands import PaddingBands
 from autotune.graph.passes.separable_pooling import SeparablePooling
 from autotune.graph.passes.winograd import WinogradConvolutions
-from autotune.isa.formats import ALL_FORMATS
+from autotune.isa.formats import ALL_FORMATS, CONVERTED_FORMATS
 from tests.graph.graph_cases import assert_equivalent
 from tests.lowering.lowering_case import residual_block
 from tests.tuner.search_case import chain, residual
@@ -37,6 +38,7 @@ LATER = (
     ZeroBlockMarking(),
     ChannelsLast(),
     DemandTrimming(),
+    Fp16Storage(CONVERTED_FORMATS),
     InputBinding({}),
     LargeGroups(),
     LateResizing(),

@@ -117,7 +117,7 @@ class Reads:
 NO_READS = Reads()
 Converts = Callable[[MemoryAccess, Role], bool]
 """Whether an instruction's kernel converts an operand between fp32 and the format of its tensor."""
-STORED = (Format.FP32, Format.BF16, Format.INT8, Format.UINT8)
+STORED = (Format.FP32, Format.BF16, Format.FP16, Format.INT8, Format.UINT8)
 """Formats of tensors that kernels convert to and from fp32."""
 
 

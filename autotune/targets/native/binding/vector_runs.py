@@ -33,7 +33,7 @@ from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 ELEMENTWISE = frozenset((Opcode.UNARY, Opcode.BINARY, Opcode.FMA, Opcode.CHAIN, Opcode.FILL))
 JOINING = ELEMENTWISE | {Opcode.REDUCE}
-ROUNDED = (Format.BF16, Format.INT8, Format.UINT8)
+ROUNDED = (Format.BF16, Format.FP16, Format.INT8, Format.UINT8)
 """Formats that a run's results are rounded to: nobody may read such a result in its register."""
 LONGEST = 96
 """Nodes of a run at most: beyond, compiling takes longer than a pass over memory saves."""

@@ -71,6 +71,11 @@ class VectorIsa:
         """Whether it has instructions that round to whole numbers; else LLVM would call libm."""
         return self.name != "sse2"
 
+    @property
+    def widens_fp16(self) -> bool:
+        """Whether one instruction widens a vector of fp16 (F16C, AVX-512, NEON); else LLVM would call its library."""
+        return self.name != "sse2"
+
 
 AVX512 = VectorIsa("avx512", 16, 32, DotProduct("llvm.x86.avx512.pmaddw.d.512", 2))
 AVX2 = VectorIsa("avx2", 8, 16, DotProduct("llvm.x86.avx2.pmadd.wd", 2))
@@ -113,7 +118,7 @@ TILE_ISAS = (AMX,)
 
 def vector_isa(architecture: str, features: frozenset[str]) -> VectorIsa:
     """The widest instruction set of a CPU, by its architecture (``x86_64``, ``aarch64``) and
-    LLVM's names of its features. AVX-512 is F, VL, BW and DQ together; AVX2 needs FMA."""
+    LLVM's names of its features. AVX-512 is F, VL, BW and DQ together; AVX2 needs FMA and F16C."""
     if architecture in ("aarch64", "arm64"):
         return NEON_DOT if "dotprod" in features else NEON
     if features.issuperset(("avx512f", "avx512vl", "avx512bw", "avx512dq")):
@@ -122,6 +127,6 @@ def vector_isa(architecture: str, features: frozenset[str]) -> VectorIsa:
         if "avx512bf16" not in features:
             return AVX512_VNNI
         return AMX if features.issuperset(AMX_FEATURES) else AVX512_BF16
-    if features.issuperset(("avx2", "fma")):
+    if features.issuperset(("avx2", "fma", "f16c")):
         return AVX_VNNI if "avxvnni" in features else AVX2
     return SSE2

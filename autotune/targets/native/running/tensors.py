@@ -8,7 +8,6 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from autotune.isa.formats import Format
 from autotune.isa.program import DramTensor
 from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.compiling.memory import ALIGNMENT_BYTES
@@ -34,7 +33,7 @@ def aligned(tensor: DramTensor) -> Array:
 def unwritten(tensor: DramTensor) -> Array:
     """Room for an output: NaN, in integers 0."""
     array = aligned(tensor)
-    array.fill(np.nan if tensor.format in (Format.FP32, Format.BF16) else 0)
+    array.fill(np.nan if tensor.format.is_float else 0)
     return array
 
 

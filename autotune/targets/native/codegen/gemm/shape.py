@@ -10,7 +10,7 @@ from autotune.isa.formats import Format
 from autotune.isa.functions import UnaryFn, When
 from autotune.isa.notation import EPILOGUE_FUNCTIONS
 
-PANEL_FORMATS = (Format.FP32, Format.BF16, Format.INT8, Format.UINT8)
+PANEL_FORMATS = (Format.FP32, Format.BF16, Format.FP16, Format.INT8, Format.UINT8)
 """Formats of a packed factor's elements."""
 
 
@@ -91,7 +91,7 @@ class GemmShape:
             raise ProgramError(f"matmul: panels of {self.panel}; give at least 1")
         if self.panel_format not in PANEL_FORMATS:
             raise ProgramError(
-                f"matmul: panels of {self.panel_format.name}; give FP32, BF16, INT8 or UINT8"
+                f"matmul: panels of {self.panel_format.name}; give FP32, BF16, FP16, INT8 or UINT8"
             )
         if self.c_format is not Format.FP32 and (
             self.accumulate is not When.NEVER or self.epilogue is When.BY_LEVEL

@@ -1,4 +1,4 @@
-"""Rounding to whole numbers and to BF16, and the sign; part of vector maths (maths.py)."""
+"""Rounding to whole numbers, to BF16 and FP16, and the sign; part of vector maths (maths.py)."""
 
 from __future__ import annotations
 
@@ -53,4 +53,5 @@ ROUNDINGS: Mapping[UnaryFn, Callable[..., str]] = {
     UnaryFn.TRUNC: trunc,
     UnaryFn.SIGN: sign,
     UnaryFn.BF16: VectorBuilder.near_bf16,
+    UnaryFn.FP16: VectorBuilder.near_fp16,
 }

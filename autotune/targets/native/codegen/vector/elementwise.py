@@ -261,6 +261,11 @@ def stored_node(body: Sequence[Node], node: int, format: Format) -> int:
             case Unary(UnaryFn.BF16, x):
                 return stored_node(body, x, format)
         return node
+    if format is Format.FP16:
+        match body[node]:
+            case Unary(UnaryFn.FP16, x):
+                return stored_node(body, x, format)
+        return node
     low, high = LIMITS[format]
     match body[node]:
         case Unary(UnaryFn.CLIP, x, p0, p1) if p0 <= low and p1 >= high:

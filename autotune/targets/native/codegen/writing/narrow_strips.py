@@ -9,6 +9,7 @@ from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 ELEMENTS = {
     Format.FP32: "float",
     Format.BF16: "i16",
+    Format.FP16: "i16",
     Format.INT8: "i8",
     Format.UINT8: "i8",
     Format.INT32: "float",
@@ -30,11 +31,30 @@ def load_narrow(
         return v.writer.value(f"sitofp {v.integers} {words} to {v.floats}")
     narrow = _loaded(v, pointer, stride, first, count, ELEMENTS[format])
     kind = _kind(v.lanes, ELEMENTS[format])
+    if format is Format.FP16 and v.isa.widens_fp16:
+        halves = v.writer.value(f"bitcast {kind} {narrow} to {_kind(v.lanes, 'half')}")
+        return v.writer.value(f"fpext {_kind(v.lanes, 'half')} {halves} to {v.floats}")
     extend = "sext" if format is Format.INT8 else "zext"
     wide = v.writer.value(f"{extend} {kind} {narrow} to {v.integers}")
     if format is Format.BF16:
         return v.from_bits(v.writer.value(f"shl {v.integers} {wide}, {v.integer(16)}"))
+    if format is Format.FP16:
+        return _widened_fp16(v, wide)
     return v.writer.value(f"sitofp {v.integers} {wide} to {v.floats}")
+
+
+def _widened_fp16(v: VectorBuilder, bits: str) -> str:
+    """Return fp32 numbers of the FP16 in the lowest 16 bits, on a CPU that does not widen them."""
+    digits = v.whole("and", bits, v.integer(0x7FFF))
+    small = v.mul(v.from_whole(v.whole("and", bits, v.integer(0x3FF))), v.constant(2.0**-24))
+    shifted = v.whole("shl", digits, v.integer(13))
+    normal = v.from_bits(v.whole("add", shifted, v.integer(112 << 23)))
+    special = v.from_bits(v.whole("add", shifted, v.integer(224 << 23)))
+    number = v.from_whole(digits)
+    wide = v.select(v.compare("oge", number, v.constant(0x7C00)), special, normal)
+    wide = v.select(v.compare("olt", number, v.constant(0x400)), small, wide)
+    sign = v.whole("shl", v.whole("and", bits, v.integer(0x8000)), v.integer(16))
+    return v.from_bits(v.whole("or", v.bits(wide), sign))
 
 
 def store_narrow(
@@ -42,7 +62,7 @@ def store_narrow(
 ) -> None:
     """The first ``count`` lanes, rounded and saturated, to elements ``first`` to ``first + count``."""
     element = ELEMENTS[format]
-    bits = _rounded_half(v, value) if format is Format.BF16 else _rounded_byte(v, value, format)
+    bits = _rounded(v, value, format)
     narrow = v.writer.value(f"trunc {v.integers} {bits} to {_kind(v.lanes, element)}")
     at = v.writer.offset(pointer, first * stride, element)
     if stride == 1 or v.lanes == 1:
@@ -53,6 +73,32 @@ def store_narrow(
     for lane in range(count):
         part = _part(v, narrow, lane, 1, element)
         _store(v, part, v.writer.offset(at, lane * stride, element), 1, element)
+
+
+def _rounded(v: VectorBuilder, value: str, format: Format) -> str:
+    """Integers whose lowest bits are the nearest number that the format has."""
+    match format:
+        case Format.BF16:
+            return _rounded_half(v, value)
+        case Format.FP16:
+            return _rounded_fp16(v, value)
+        case _:
+            return _rounded_byte(v, value, format)
+
+
+def _rounded_fp16(v: VectorBuilder, value: str) -> str:
+    """Integers whose lowest 16 bits are the nearest FP16; every NaN becomes the quiet one of its sign."""
+    near = v.abs(v.near_fp16(value))
+    exponent = v.whole("ashr", v.bits(near), v.integer(13))
+    bits = v.from_bits(v.whole("sub", exponent, v.integer(112 << 10)))
+    steps = v.mul(v.at_most(near, v.constant(1.0)), v.constant(2.0**24))
+    small = v.from_bits(v.writer.value(f"fptosi {v.floats} {steps} to {v.integers}"))
+    bits = v.select(v.compare("olt", near, v.constant(2.0**-14)), small, bits)
+    beyond = v.compare("ogt", near, v.constant(65504.0))
+    bits = v.select(beyond, v.from_bits(v.integer(0x7C00)), bits)
+    bits = v.select(v.compare("uno", value, value), v.from_bits(v.integer(0x7E00)), bits)
+    sign = v.whole("and", v.whole("ashr", v.bits(value), v.integer(16)), v.integer(0x8000))
+    return v.whole("or", v.bits(bits), sign)
 
 
 def _rounded_half(v: VectorBuilder, value: str) -> str:

@@ -118,6 +118,19 @@ class VectorBuilder:
         near = self.from_bits(self.whole("and", moved, self.integer(-0x10000)))
         return self.select(self.compare("uno", x, x), x, near)
 
+    def near_fp16(self, x: str) -> str:
+        """To the nearest number of FP16, ties to even: below 2^-14 a multiple of 2^-24, beyond 65504 infinity; NaN stays."""
+        size, magic = self.abs(x), self.constant(0.75)  # 1.5 · 2^23 · 2^-24
+        small = self.sub(self.add(size, magic), magic)
+        bits = self.bits(size)
+        odd = self.whole("and", self.whole("ashr", bits, self.integer(13)), self.integer(1))
+        moved = self.whole("add", bits, self.whole("add", odd, self.integer(0xFFF)))
+        near = self.from_bits(self.whole("and", moved, self.integer(-0x2000)))
+        beyond = self.compare("ogt", near, self.constant(65504.0))
+        near = self.select(beyond, self.constant(float("inf")), near)
+        near = self.select(self.compare("olt", size, self.constant(2.0**-14)), small, near)
+        return self.select(self.compare("uno", x, x), x, self.copysign(near, x))
+
     def from_whole(self, n: str) -> str:
         """Whole numbers in floating point."""
         return self.writer.value(f"sitofp {self.integers} {n} to {self.floats}")
