@@ -230,11 +230,24 @@ def _reasons(failed: Mapping[str, str]) -> Iterator[str]:
         yield f"{engine}: {reason.splitlines()[-1]}"
 
 
+def kept_rows(file: Path | None) -> list[Row]:
+    """Return the rows that a file of an earlier call holds; it may not exist."""
+    if file is None or not file.exists():
+        return []
+    return [Row(**row) for row in json.loads(file.read_text())]
+
+
+def with_row(rows: Sequence[Row], row: Row) -> list[Row]:
+    """Return rows with one in place of that of its network and threads, in the order of ``NETWORKS``."""
+    others = [x for x in rows if (x.network, x.threads) != (row.network, row.threads)]
+    return sorted([*others, row], key=lambda x: (NETWORKS.index(x.network), x.threads))
+
+
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--markdown", type=Path)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="keeps rows; those of other networks stay")
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=NETWORKS)
     parser.add_argument("--threads", nargs="+", type=int, default=(1, 2))
     parser.add_argument("--rounds", type=int, default=5)
@@ -244,7 +257,11 @@ def main() -> None:
     )
     given = parser.parse_args()
     effort = Effort(given.rounds, given.seconds)
-    rows = list(measure(given.networks, given.threads, effort))
+    rows = kept_rows(given.json)
+    for row in measure(given.networks, given.threads, effort):
+        rows = with_row(rows, row)
+        if given.json is not None:
+            given.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
     in_bytes, in_halves = (
         [table(rows, count, columns) for count in given.threads]
         for columns in (IN_BYTES, IN_HALVES)
@@ -253,8 +270,6 @@ def main() -> None:
         print(one.text())
     if given.markdown is not None:
         given.markdown.write_text(markdown(rows, in_bytes, in_halves, given.note))
-    if given.json is not None:
-        given.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
 
 
 if __name__ == "__main__":
