@@ -118,6 +118,7 @@ class LocalProposer:
     _groups: Groups = field(init=False)
     _drafts: Drafts | StepDrafts = field(init=False)
     _estimates: _Estimates = field(init=False)
+    _is_wanted: bool = True
 
     def __post_init__(self) -> None:
         self._groups = Groups(self.graph)
@@ -132,7 +133,8 @@ class LocalProposer:
         """Hold what was made: this process goes on."""
 
     def give_up(self) -> None:
-        """Hold what was made: no other process to end."""
+        """Let a proposal under way in another thread end with ``AutotuneError`` before its next check."""
+        self._is_wanted = False
 
     def propose(self, occasion: Occasion) -> tuple[Version, ...]:
         """Choose, compile and check edits. Raises ``AutotuneError`` if the plan itself cannot be built."""
@@ -160,6 +162,8 @@ class LocalProposer:
         self, plan: Sequence[Grouping], edits: Sequence[Edit], check: _Check
     ) -> tuple[Edit, ...]:
         """Return the edits that can be built together and compute the same numbers."""
+        if not self._is_wanted:
+            raise AutotuneError("the session was closed")
         try:
             if check.agrees(self._draft(plan, edits)):
                 return tuple(edits)

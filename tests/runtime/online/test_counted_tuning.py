@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autotune.errors import AutotuneError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
@@ -253,3 +254,13 @@ def test_versions_of_an_occasion_are_counted_tables() -> None:
     table = version.draft.table(GRAPH, EmulatorTarget(SPEC))
     assert version.edits == wishes and table.executable is None
     assert len(version.draft.programs) == len(table.group_steps) == 3
+
+
+def test_a_proposal_ends_before_its_next_check_once_it_is_given_up() -> None:
+    proposer = LocalProposer(GRAPH, EmulatorTarget(SPEC), SPEC, {})
+    proposer.give_up()
+    plan = grouped()
+    wishes = edits_between(plan, grouped(("p0", "t0")))
+    occasion = Occasion(plan, {}, {}, frozenset(), [feeds(GRAPH)], wishes)
+    with pytest.raises(AutotuneError, match="closed"):
+        proposer.propose(occasion)
