@@ -126,8 +126,8 @@ any); ridge regression, a random forest and XGBoost on *raw* features (graph, sc
 any unit); *ours*, what `autotune calibrate` trains; and the *noise floor*, the same programs measured again
 by another process: no predictor of a single measurement can be expected to be better. On `cpu` ours has two stages
 ([why](decisions/0042-draft-and-verify.md)): the *draft* counts what a nest does, and orders thousands of schedules; *ours* prices
-bound programs, where cross-validation finds that they err less and are chosen no worse than by the formula. It leaves the
-formula's first choice only for a schedule that it says is clearly cheaper. A search asks it about the formula's best 24, this
+bound programs, where cross-validation finds that they err less. It leaves the formula's first choice only for a schedule that
+it says is clearly cheaper, and never where cross-validation finds that it chooses worse. A search asks it about the formula's best 24, this
 page about whole sets.
 
 A run renews the targets that it is asked for, and keeps what stands here of the others. `ort` is ONNX Runtime, which
