@@ -308,8 +308,12 @@ class CostModel:
         If only the ``best`` matter, others may be given too few cycles, but more than the best have. Trees may order
         schedules as the analytic cycles do not: all are analysed for them.
         """
-        asked = best if self._learned.ratios.is_formula else None
-        return self.judged(analytic_model(self.spec).analyse(nest, table, self.spec, asked))
+        matter = self.matter(best)
+        return self.judged(analytic_model(self.spec).analyse(nest, table, self.spec, matter))
+
+    def matter(self, best: Best | None) -> Best | None:
+        """Return which schedules must be laid out where only the ``best`` matter; None for all."""
+        return best if self._learned.ratios.is_formula else None
 
     def judged(self, a: Analysed) -> Forecast:
         """Return the forecast of analysed schedules."""
