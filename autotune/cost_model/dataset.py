@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,9 @@ from autotune.targets.spec import HardwareSpec
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+REMEMBERED_ROWS = 100_000
+"""Measurements whose analysis is remembered for the next training, some 60 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,11 @@ class Dataset(PartRows):
         last = np.searchsorted(self.owner[order], np.arange(len(self)), side="right") - 1
         return order[last]
 
+    @property
+    def main_x(self) -> Floats:
+        """Features [r, F] of ``main``; of measurements of one nest each they are not copied."""
+        return self.x if np.array_equal(self.owner, np.arange(len(self))) else self.x[self.main]
+
 
 def joined(parts: Sequence[Dataset]) -> Dataset:
     """Return the measurements of several machines with one kind of memory, one machine after another.
@@ -152,17 +161,47 @@ def _blocks(
     """Return one block per nest of a group, and the positions of the members with rows in it: those
     that can still be lowered."""
     schedules = tuple(record.schedule_json for record in members)
-    nests, lowered = _analyse(members[0].group_json, schedules, spec)
+    nests, lowered = _memory.analysed(members[0].group_json, schedules, spec)
     owner = np.arange(first, first + len(lowered))
     return [_Block(x, work, owner, columns) for x, work, columns in nests], lowered
 
 
-@lru_cache(maxsize=4096)
-def _analyse(
-    group_json: str, schedules: tuple[str, ...], spec: HardwareSpec
-) -> tuple[tuple[tuple[Floats, Floats, Floats], ...], tuple[int, ...]]:
-    """Analyse a group's nests: features, work and analytic columns of each, and the positions of the
-    schedules that can still be lowered. Cached: retraining asks for most again."""
+Analysed = tuple[tuple[tuple[Floats, Floats, Floats], ...], tuple[int, ...]]
+"""Features, work and analytic columns of each nest of a group, and the positions of the schedules that can still be
+lowered."""
+
+
+class _Memory:
+    """Analyses of groups for as many measurements as ``REMEMBERED_ROWS``; those not asked for longest go first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, tuple[str, ...], HardwareSpec], Analysed] = OrderedDict()
+        self._rows = 0
+        self._lock = Lock()
+
+    def analysed(self, group_json: str, schedules: tuple[str, ...], spec: HardwareSpec) -> Analysed:
+        """Analyse a group's nests, or recall it: retraining asks for most again."""
+        key = group_json, schedules, spec
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        found = _analyse(group_json, schedules, spec)
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = found
+                self._rows += len(schedules)
+            while self._rows > REMEMBERED_ROWS:
+                (_, oldest, _), _ = self._kept.popitem(last=False)
+                self._rows -= len(oldest)
+        return found
+
+
+_memory = _Memory()
+
+
+def _analyse(group_json: str, schedules: tuple[str, ...], spec: HardwareSpec) -> Analysed:
+    """Analyse a group's nests."""
     nests = analyse(Group.from_json(group_json))
     if isinstance(nests, Rejection):
         return (), ()

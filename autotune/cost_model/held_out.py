@@ -28,6 +28,7 @@ from autotune.cost_model.training import (
     conformal_quantile,
     network_quantile,
     scale_of,
+    singles,
     train,
 )
 
@@ -150,10 +151,11 @@ def hold_out(
     other folds teach.
     """
     guided, formula = np.ones((4, len(data))), np.ones((4, len(data)))
+    group = np.unique(data.keys, return_inverse=True)[1]
 
     def learn(index: int) -> None:
         tested = fold == index
-        known = ~np.isin(data.keys, data.keys[tested])
+        known = ~np.isin(group, group[tested])
         if tested.any() and known.any():
             ratios = train(data, known, seed, base)
             guided[:, tested] = _applied(ratios, data, tested)
@@ -180,10 +182,11 @@ def hold_out_machines(
     """
     guided, formula = np.ones((4, len(data))), np.ones((4, len(data)))
     tested = machine_fold == fold
+    group = np.unique(data.keys, return_inverse=True)[1]
 
     def learn(index: int) -> None:
         here = tested & (fold == index)
-        known = (machine_fold != index) & (fold != index) & ~np.isin(data.keys, data.keys[here])
+        known = (machine_fold != index) & (fold != index) & ~np.isin(group, group[here])
         if here.any() and known.any():
             ratios = train(data, known, seed, shared=True)
             guided[:, here] = _applied(ratios, data, here)
@@ -213,7 +216,7 @@ def _judged(
 
 def _applied(ratios: Ratios, data: Dataset, tested: npt.NDArray[np.bool_]) -> Floats:
     rows = tested[data.owner]
-    x = data.x[rows]
+    x = singles(data.x, rows)
 
     def whole(per_nest: Floats) -> Floats:
         full = np.zeros(len(data.owner))
@@ -227,7 +230,7 @@ def _applied(ratios: Ratios, data: Dataset, tested: npt.NDArray[np.bool_]) -> Fl
     forests = ratios.cycle_forests
     support = np.full(int(tested.sum()), np.nan)
     if forests:
-        support = Support(forests).of(data.x[data.main[tested]])
+        support = Support(forests).of(singles(data.main_x, tested))
     return np.stack([whole(cycles), whole(energy), whole(dram), support])
 
 
@@ -241,12 +244,13 @@ def _calibrated(
     """Predicted size of every error [r] and the conformal factor on it [r], both from other folds,
     so that the coverage reported is one on unseen networks. ``quantile`` of scores gives the factor (None: that
     of networks)."""
-    x = data.x[data.main]
+    x = data.main_x
     scale = np.ones(len(data))
     for index in range(FOLDS):
         tested = fold == index
         if tested.any() and not tested.all():
-            scale[tested] = scale_of(boost_scale(x[~tested], error[~tested], seed), x[tested])
+            trees = boost_scale(singles(x, ~tested), error[~tested], seed)
+            scale[tested] = scale_of(trees, singles(x, tested))
     scores = np.abs(error) / scale
     factor = np.ones(len(data))
     for index in range(FOLDS):

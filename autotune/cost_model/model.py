@@ -164,7 +164,7 @@ class CostModel:
         if start is not None:
             contenders.insert(1, (as_it_is(data, fold, seed, start), Ratios.untrained(start)))
         held, ratios = _chosen(contenders, data)
-        scale = boost_scale(data.x[data.main], held.error, seed)
+        scale = boost_scale(data.main_x, held.error, seed)
         factor = network_quantile(held.scores, data.networks, COVERAGE)
         learned = _learned(ratios, scale, factor, held, data)
         metrics = held.metrics(data) | formula.as_baseline(data)
@@ -191,7 +191,7 @@ class CostModel:
         everywhere = np.ones(len(data), dtype=bool)
         ratios = train(data, everywhere, seed, before.base, before=before)
         grown = Learned(ratios, learned.scale, learned.factor)
-        known, x = learned.known_support, data.x[data.main]
+        known, x = learned.known_support, data.main_x
         if known is not None and learned.support is not None and grown.support is not None:
             known = moved_percentiles(known, learned.support.of(x), grown.support.of(x))
         origin = _provenance(data, seed, self)
@@ -424,7 +424,7 @@ class CostModel:
 
 def _learned(ratios: Ratios, scale: Forest, factor: float, held: HeldOut, data: Dataset) -> Learned:
     """Return the trained parts, with supports calibrated by held-out predictions."""
-    support = held.support if ratios.cycle_forests else Support((scale,)).of(data.x[data.main])
+    support = held.support if ratios.cycle_forests else Support((scale,)).of(data.main_x)
     return Learned(ratios, scale, factor, percentiles(support))
 
 
