@@ -33,6 +33,8 @@ from benchmarks.table import Table
 EVALUATIONS, FIRST_SCORED, EARLY = 200, 10, 25
 OURS, PRIMED, RANDOM = "autotune", "autotune with priors", "random"
 PEERS = {"Optuna TPE": tpe, "XGBoost loop": xgboost_loop}
+TOGETHER = 5
+"""Seeds that a process runs Kernel Tuner from."""
 STRATEGIES = ("adaptive_tabu_greywolf", "hybrid_vndx", "genetic_algorithm")
 NOTE = """# Figures of search in recorded tuning spaces
 
@@ -42,7 +44,7 @@ Written by
 
 A score is the mean over n = 10 to 200 evaluations of (R(n) − S(n)) / (R(n) − optimum). R is the exact expectation of the
 best of n random draws, S the mean best so far over the seeds. Random draws score 0, the optimum at once scores 1.
-Seeds: 0 to {last} for autotune and Kernel Tuner, 0 to {peer_last} for TPE and the XGBoost loop. An invalid configuration is an evaluation.
+Seeds: 0 to {last} for autotune, 0 to {peer_last} for the others. An invalid configuration is an evaluation.
 
 Rows with a file's device are recordings. The others are analytic models of kernels (`benchmarks/kernel_models.py`):
 no choice was made on these. The recordings were looked at once a choice was made. *With priors*: all other recordings or
@@ -169,17 +171,18 @@ def _early_by_chance(space: RecordedSpace) -> float:
 def jobs_of(
     spaces: Sequence[str], seeds: int, peer_seeds: int, python: str | None
 ) -> Iterator[Job]:
-    """Yield every run of the page, the short ones first; Kernel Tuner takes all seeds at once, as it is long to import."""
-    for space in spaces if python else ():
-        for strategy in STRATEGIES:
-            yield Job(space, (), KERNEL_TUNER + strategy, tuple(range(seeds)), python or "")
+    """Yield every run of the page, seed by seed, so that those that are done can be compared at any time; Kernel Tuner
+    takes ``TOGETHER`` at once, as it is long to import."""
     for seed in range(seeds):
         for space in spaces:
+            if python and seed < peer_seeds and seed % TOGETHER == 0:
+                some = tuple(range(seed, min(seed + TOGETHER, peer_seeds)))
+                yield from (Job(space, (), KERNEL_TUNER + x, some, python) for x in STRATEGIES)
             yield Job(space, (), OURS, (seed,), "")
             if priors := tuple(_others(space, spaces)):
                 yield Job(space, priors, PRIMED, (seed,), "")
-    for seed in range(peer_seeds):
-        yield from (Job(space, (), peer, (seed,), "") for space in spaces for peer in PEERS)
+            for peer in PEERS if seed < peer_seeds else ():
+                yield Job(space, (), peer, (seed,), "")
 
 
 def _others(space: str, spaces: Sequence[str]) -> list[str]:
@@ -228,7 +231,8 @@ def tables(jobs: Sequence[Job], done: dict[str, list[float | None]]) -> tuple[Ta
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables, or write the page."""
     options = _parser().parse_args(arguments)
-    spaces = [str(f) for f in options.files] + [f"{kernel}@{SMALL.name}" for kernel in KERNELS]
+    models = [f"{kernel}@{SMALL.name}" for kernel in options.models]
+    spaces = [*map(str, options.files), *models]
     jobs = list(jobs_of(spaces, options.seeds, options.peer_seeds, options.kernel_tuner))
     shown = tables(jobs, all_runs(jobs, options.json, options.jobs))
     print("\n\n".join(table.text() for table in shown))
@@ -248,6 +252,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--seeds", type=int, default=25)
     parser.add_argument("--peer-seeds", type=int, default=10)
+    parser.add_argument("--models", nargs="*", choices=list(KERNELS), default=["gemm", "nbody"])
     parser.add_argument("--kernel-tuner", help="an interpreter that has Kernel Tuner")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--json", type=Path, help="keep runs here, and do not repeat these")
