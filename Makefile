@@ -21,6 +21,7 @@ TREES := .bench/trees
 TORCH := .bench/torch
 DRIFT := .bench/drift
 SCALE := .bench/scale
+REPLAY := .bench/kernel-tuner
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
 say = @printf '\033[1m==> %s\033[0m\n' $(1)
@@ -33,7 +34,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: bench-warm-start docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-learning bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-narrow fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow bench-narrow-machines
+.PHONY: bench-training bench-warm-start docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-learning bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-narrow fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow bench-narrow-machines
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -129,9 +130,9 @@ bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedul
 	$(call say,"tuning single operators with autotune and TVM")
 	@$(PY) -m benchmarks.tuning --markdown docs/figures-tuning.md $(if $(JSON),--json $(JSON))
 
-bench-replay: $(BUILT) ## search of tuning spaces beside Optuna, XGBoost and Kernel Tuner; FILES="a.json.gz b.json.gz" adds recordings, SEEDS=10, KERNEL_TUNER=python that has it
+bench-replay: $(BUILT) $(REPLAY)/.installed ## search of tuning spaces beside Optuna, XGBoost and Kernel Tuner; FILES="a.json.gz b.json.gz" adds recordings; SEEDS=25, PEER_SEEDS=10; JSON=file keeps runs and goes on from them
 	$(call say,"searching recorded tuning spaces")
-	@$(PY) -m benchmarks.replay $(FILES) --seeds $(or $(SEEDS),10) --json $(or $(JSON),build/replay-runs.json) $(if $(KERNEL_TUNER),--kernel-tuner $(KERNEL_TUNER)) --markdown docs/figures-replay.md
+	@$(PY) -m benchmarks.replay $(FILES) --seeds $(or $(SEEDS),25) --peer-seeds $(or $(PEER_SEEDS),10) --json $(or $(JSON),build/replay-runs.json) --kernel-tuner $(REPLAY)/bin/python --markdown docs/figures-replay.md
 
 bench-search: $(BUILT) ## strategies of search at equal numbers of measurements (hours); QUICK=1: minutes, TARGETS=cpu:1: on this CPU, JSON=file keeps runs and goes on from them
 	$(call say,"comparing strategies of search")
@@ -190,6 +191,10 @@ bench-machines: $(BUILT) ## how well the shipped model predicts drawn machines i
 bench-search-time: $(BUILT) ## seconds of searches on TARGETS (edge), and of graphs of 50 to 2 000 operators
 	$(call say,"timing searches")
 	@$(PY) -m benchmarks.search_time --markdown docs/figures-search-time.md $(if $(TARGETS),--targets $(TARGETS))
+
+bench-training: $(BUILT) ## memory and time of training on up to 1,000,000 measurements; ROWS="10000 100000"
+	$(call say,"training on many measurements")
+	@$(PY) -m benchmarks.training --markdown docs/figures-training.md $(if $(ROWS),--rows $(ROWS))
 
 bench-store: $(BUILT) ## the store with a million measurements, and writers that are killed, on SQLite and PostgreSQL
 	$(call say,"benchmarking the store")
@@ -308,6 +313,12 @@ $(TREES)/.installed: benchmarks/trees.txt | $(INSTALLED)
 	$(call say,"installing TL2cgen in an environment of its own $(TREES)")
 	@$(PY) -m venv --clear $(TREES)
 	@$(TREES)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
+$(REPLAY)/.installed: benchmarks/replay.txt | $(INSTALLED)
+	$(call say,"installing Kernel Tuner in an environment of its own $(REPLAY)")
+	@$(PY) -m venv --clear $(REPLAY)
+	@$(REPLAY)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
 	@touch $@
 
 $(DRIFT)/.installed: benchmarks/drift.txt | $(INSTALLED)

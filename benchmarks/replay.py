@@ -1,6 +1,6 @@
 """Black-box search of tuning spaces beside other optimisers, from the same seeds in one run.
 
-    python -m benchmarks.replay [FILE…] [--seeds 10] [--markdown docs/figures-replay.md] [--json runs.json]
+    python -m benchmarks.replay [FILE…] [--seeds 25] [--markdown docs/figures-replay.md] [--json runs.json]
 
 A score is the mean over n = 10 to 200 evaluations of (R(n) − S(n)) / (R(n) − optimum): R is the exact expectation
 of the best of n random draws, S the mean best so far over the seeds. 0 is random, 1 finds the optimum at once.
@@ -13,9 +13,9 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from multiprocessing import get_context
@@ -33,6 +33,8 @@ from benchmarks.table import Table
 EVALUATIONS, FIRST_SCORED, EARLY = 200, 10, 25
 OURS, PRIMED, RANDOM = "autotune", "autotune with priors", "random"
 PEERS = {"Optuna TPE": tpe, "XGBoost loop": xgboost_loop}
+TOGETHER = 5
+"""Seeds that a process runs Kernel Tuner from."""
 STRATEGIES = ("adaptive_tabu_greywolf", "hybrid_vndx", "genetic_algorithm")
 NOTE = """# Figures of search in recorded tuning spaces
 
@@ -48,25 +50,30 @@ Rows with a file's device are recordings. The others are analytic models of kern
 no choice was made on these. The recordings were looked at once a choice was made. *With priors*: all other recordings or
 models of the same kernel. TPE has Optuna's defaults and an integer for every parameter's level; what is illegal or was
 tried costs it nothing. The XGBoost loop begins with ten random configurations and then takes the one predicted fastest.
-Kernel Tuner 1.5 has its defaults and a new search space in every run.
+Kernel Tuner 1.5.0 has its defaults and a new search space in every run. Of random draws the exact expectation stands.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One search of a space, which is a file's path or a kernel's model on a device."""
+    """Searches of a space, which is a file's path or a kernel's model on a device, from one seed or several."""
 
     space: str
     priors: tuple[str, ...]
     peer: str
-    seed: int
+    seeds: tuple[int, ...]
     kernel_tuner: str
 
     @property
-    def key(self) -> str:
-        """What names its result in a file of runs; results of older code are not ours."""
+    def keys(self) -> tuple[str, ...]:
+        """What names the result of each seed in a file of runs; results of older code are not ours."""
         state = _state() if self.peer in (OURS, PRIMED) else ""
-        return " | ".join((self.space, self.peer, str(self.seed), state))
+        return tuple(" | ".join((self.space, self.peer, str(x), state)) for x in self.seeds)
+
+    def without(self, done: Container[str]) -> Job:
+        """Return the same of the seeds whose results are not there."""
+        pairs = zip(self.seeds, self.keys, strict=True)
+        return replace(self, seeds=tuple(seed for seed, key in pairs if key not in done))
 
 
 @cache
@@ -86,33 +93,36 @@ def opened(name: str) -> RecordedSpace:
     return RecordedSpace.read(Path(name))
 
 
-def run(job: Job) -> list[float | None]:
-    """Return values in the order tried, None for failures."""
+def run(job: Job) -> list[list[float | None]]:
+    """Return the values of each seed in the order tried, None for failures."""
     space = opened(job.space)
     count = min(EVALUATIONS, len(space))
     with threadpool_limits(1):
         if job.peer.startswith(KERNEL_TUNER):
             strategy = job.peer.removeprefix(KERNEL_TUNER)
-            times = kernel_tuner(space, job.seed, count, strategy, job.kernel_tuner)
+            found = kernel_tuner(space, job.seeds, count, strategy, job.kernel_tuner)
         elif job.peer in PEERS:
-            times = PEERS[job.peer](space, job.seed, count)
+            found = [PEERS[job.peer](space, seed, count) for seed in job.seeds]
         else:
-            times = ours(space, job.seed, count, tuple(map(opened, job.priors)))
-    return [None if np.isnan(time) else float(time) for time in times]
+            priors = tuple(map(opened, job.priors))
+            found = [ours(space, seed, count, priors) for seed in job.seeds]
+    return [[None if np.isnan(time) else float(time) for time in times] for times in found]
 
 
 def all_runs(jobs: Sequence[Job], kept: Path | None, workers: int) -> dict[str, list[float | None]]:
     """Run jobs, and keep each result in the file ``kept``; those in it are not repeated."""
     done = {} if kept is None or not kept.exists() else json.loads(kept.read_text())
-    missing = [job for job in jobs if job.key not in done]
+    missing = [left for job in jobs if (left := job.without(done)).seeds]
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         futures = {pool.submit(run, job): job for job in missing}
         for number, future in enumerate(as_completed(futures), 1):
             job = futures[future]
-            done[job.key] = future.result()
+            done.update(zip(job.keys, future.result(), strict=True))
             if kept is not None:
                 _keep(kept, done)
-            sys.stderr.write(f"{number}/{len(missing)} {job.space}: {job.peer}, seed {job.seed}\n")
+            sys.stderr.write(
+                f"{number}/{len(missing)} {job.space}: {job.peer}, seeds {job.seeds}\n"
+            )
     return done
 
 
@@ -161,16 +171,18 @@ def _early_by_chance(space: RecordedSpace) -> float:
 def jobs_of(
     spaces: Sequence[str], seeds: int, peer_seeds: int, python: str | None
 ) -> Iterator[Job]:
-    """Yield every run of the page."""
-    strategies = STRATEGIES if python else ()
-    peers = [*PEERS, *(KERNEL_TUNER + strategy for strategy in strategies)]
-    for space in spaces:
-        priors = tuple(other for other in _others(space, spaces))
-        told = [(OURS, ()), (PRIMED, priors)] if priors else [(OURS, ())]
-        for peer, recordings in told:
-            yield from (Job(space, recordings, peer, seed, "") for seed in range(seeds))
-        for peer in peers:
-            yield from (Job(space, (), peer, seed, python or "") for seed in range(peer_seeds))
+    """Yield every run of the page, seed by seed, so that those that are done can be compared at any time; Kernel Tuner
+    takes ``TOGETHER`` at once, as it is long to import."""
+    for seed in range(seeds):
+        for space in spaces:
+            if python and seed < peer_seeds and seed % TOGETHER == 0:
+                some = tuple(range(seed, min(seed + TOGETHER, peer_seeds)))
+                yield from (Job(space, (), KERNEL_TUNER + x, some, python) for x in STRATEGIES)
+            yield Job(space, (), OURS, (seed,), "")
+            if priors := tuple(_others(space, spaces)):
+                yield Job(space, priors, PRIMED, (seed,), "")
+            for peer in PEERS if seed < peer_seeds else ():
+                yield Job(space, (), peer, (seed,), "")
 
 
 def _others(space: str, spaces: Sequence[str]) -> list[str]:
@@ -184,13 +196,12 @@ def _others(space: str, spaces: Sequence[str]) -> list[str]:
 
 def tables(jobs: Sequence[Job], done: dict[str, list[float | None]]) -> tuple[Table, Table]:
     """Return the scores, and the best of the first evaluations over the optimum, with means and worst."""
-    peers = [peer for peer in dict.fromkeys(job.peer for job in jobs) if peer != PRIMED]
-    peers.insert(1, PRIMED)
-    peers.append(RANDOM)
+    others = dict.fromkeys(job.peer for job in jobs if job.peer not in (OURS, PRIMED))
+    peers = [OURS, PRIMED, *others, RANDOM]
     spaces = tuple(dict.fromkeys(job.space for job in jobs))
     runs: dict[tuple[str, str], list[list[float | None]]] = {}
     for job in jobs:
-        runs.setdefault((job.space, job.peer), []).append(done[job.key])
+        runs.setdefault((job.space, job.peer), []).extend(done[key] for key in job.keys)
     shown = []
     for measure, worst, chance in ((score, np.min, _no_gain), (early, np.max, _early_by_chance)):
         values = np.array(
@@ -220,7 +231,8 @@ def tables(jobs: Sequence[Job], done: dict[str, list[float | None]]) -> tuple[Ta
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables, or write the page."""
     options = _parser().parse_args(arguments)
-    spaces = [str(f) for f in options.files] + [f"{kernel}@{SMALL.name}" for kernel in KERNELS]
+    models = [f"{kernel}@{SMALL.name}" for kernel in options.models]
+    spaces = [*map(str, options.files), *models]
     jobs = list(jobs_of(spaces, options.seeds, options.peer_seeds, options.kernel_tuner))
     shown = tables(jobs, all_runs(jobs, options.json, options.jobs))
     print("\n\n".join(table.text() for table in shown))
@@ -238,8 +250,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--peer-seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=25)
+    parser.add_argument("--peer-seeds", type=int, default=10)
+    parser.add_argument("--models", nargs="*", choices=list(KERNELS), default=["gemm", "nbody"])
     parser.add_argument("--kernel-tuner", help="an interpreter that has Kernel Tuner")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--json", type=Path, help="keep runs here, and do not repeat these")

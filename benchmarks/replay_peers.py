@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -81,18 +80,24 @@ def xgboost_loop(space: RecordedSpace, seed: int, count: int) -> Floats:
 
 
 def kernel_tuner(
-    space: RecordedSpace, seed: int, count: int, strategy: str, python: str = sys.executable
-) -> Floats:
-    """The same of a strategy of Kernel Tuner, run by ``python``, an interpreter that has it, in a process of its own."""
+    space: RecordedSpace, seeds: Sequence[int], count: int, strategy: str, python: str
+) -> list[Floats]:
+    """The same of a strategy of Kernel Tuner from every seed, run by ``python``, an interpreter that has it.
+
+    A strategy that ends early finds nothing more: NaN."""
     worker = Path(__file__).with_name("kernel_tuner_worker.py")
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "cache.json"
         cache.write_text(json.dumps(cache_file(space)))
-        command = [python, str(worker), str(cache), strategy, str(seed), str(count)]
+        command = [python, str(worker), str(cache), strategy, str(count), *map(str, seeds)]
         answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = {tuple(values): row for row, values in enumerate(space.values)}
-    order = [rows[tuple(values)] for values in json.loads(answer)]
-    return np.asarray(space.times[order])
+    found = []
+    for tried in json.loads(answer):
+        times = np.full(count, np.nan)
+        times[: len(tried)] = space.times[[rows[tuple(values)] for values in tried]]
+        found.append(times)
+    return found
 
 
 def cache_file(space: RecordedSpace) -> dict[str, object]:

@@ -112,8 +112,9 @@ class Analysed(Protocol):
 class Recording(Protocol):
     """The analysis of one nest on one machine, recorded; usable from several threads."""
 
-    def run(self, table: ScheduleTable) -> Analysed:
-        """Analyse legal schedules, equal to ``AnalyticModel.analyse`` bit for bit."""
+    def run(self, table: ScheduleTable, best: Best | None = None) -> Analysed:
+        """Analyse legal schedules, equal to ``AnalyticModel.analyse`` bit for bit; those beside the ``best`` may be
+        given too few cycles, but more than the best have."""
         ...
 
 

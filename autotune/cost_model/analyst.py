@@ -6,7 +6,7 @@ import weakref
 from collections import deque
 
 from autotune.cost_model.analysis import Recording, analytic_model
-from autotune.cost_model.estimate import Estimate, Forecast
+from autotune.cost_model.estimate import Best, Estimate, Forecast
 from autotune.cost_model.model import CostModel
 from autotune.fusion.nest import Nest
 from autotune.schedule.table import ScheduleTable
@@ -31,14 +31,14 @@ class Analyst:
         self._spent_rows = 0
         self._recording: Recording | None = None
 
-    def forecast(self, table: ScheduleTable) -> Forecast:
-        """Return ``CostModel.forecast`` of legal schedules."""
+    def forecast(self, table: ScheduleTable, best: Best | None = None) -> Forecast:
+        """Return ``CostModel.forecast`` of legal schedules, of which only the ``best`` may matter."""
         recording = self._recording
         if recording is None and self._spent_rows >= 0:
             recording = self._next(len(table))
         if recording is None:
-            return self._model.forecast(self._nest, table)
-        return self._model.judged(recording.run(table))
+            return self._model.forecast(self._nest, table, best)
+        return self._model.judged(recording.run(table, self._model.matter(best)))
 
     def estimate(self, table: ScheduleTable) -> Estimate:
         """Return ``CostModel.estimate`` of legal schedules."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,9 @@ from autotune.targets.spec import HardwareSpec
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+REMEMBERED_ROWS = 100_000
+"""Measurements whose analysis is remembered for the next training, some 60 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,11 @@ class Dataset(PartRows):
         last = np.searchsorted(self.owner[order], np.arange(len(self)), side="right") - 1
         return order[last]
 
+    @property
+    def main_x(self) -> Floats:
+        """Features [r, F] of ``main``; of measurements of one nest each they are not copied."""
+        return self.x if np.array_equal(self.owner, np.arange(len(self))) else self.x[self.main]
+
 
 def joined(parts: Sequence[Dataset]) -> Dataset:
     """Return the measurements of several machines with one kind of memory, one machine after another.
@@ -163,18 +173,48 @@ def _blocks(
     """Return one block per nest of a group, and the positions of the members with rows in it: those
     that can still be lowered."""
     schedules = tuple(record.schedule_json for record in members)
-    find = _count if is_raw else _analyse
+    find = _count if is_raw else _memory.analysed
     nests, lowered = find(members[0].group_json, schedules, spec)
     owner = np.arange(first, first + len(lowered))
     return [_Block(x, work, owner, columns) for x, work, columns in nests], lowered
 
 
-@lru_cache(maxsize=4096)
-def _analyse(
-    group_json: str, schedules: tuple[str, ...], spec: HardwareSpec
-) -> tuple[tuple[tuple[Floats, Floats, Floats], ...], tuple[int, ...]]:
-    """Analyse a group's nests: features, work and analytic columns of each, and the positions of the
-    schedules that can still be lowered. Cached: retraining asks for most again."""
+Analysed = tuple[tuple[tuple[Floats, Floats, Floats], ...], tuple[int, ...]]
+"""Features, work and analytic columns of each nest of a group, and the positions of the schedules that can still be
+lowered."""
+
+
+class _Memory:
+    """Analyses of groups for as many measurements as ``REMEMBERED_ROWS``; those not asked for longest go first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, tuple[str, ...], HardwareSpec], Analysed] = OrderedDict()
+        self._rows = 0
+        self._lock = Lock()
+
+    def analysed(self, group_json: str, schedules: tuple[str, ...], spec: HardwareSpec) -> Analysed:
+        """Analyse a group's nests, or recall it: retraining asks for most again."""
+        key = group_json, schedules, spec
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        found = _analyse(group_json, schedules, spec)
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = found
+                self._rows += len(schedules)
+            while self._rows > REMEMBERED_ROWS:
+                (_, oldest, _), _ = self._kept.popitem(last=False)
+                self._rows -= len(oldest)
+        return found
+
+
+_memory = _Memory()
+
+
+def _analyse(group_json: str, schedules: tuple[str, ...], spec: HardwareSpec) -> Analysed:
+    """Analyse a group's nests."""
     nests = analyse(Group.from_json(group_json))
     if isinstance(nests, Rejection):
         return (), ()
@@ -195,7 +235,7 @@ def _count(
     group_json: str, schedules: tuple[str, ...], spec: HardwareSpec
 ) -> tuple[tuple[tuple[Floats, Floats, Floats], ...], tuple[int, ...]]:
     """Do what ``_analyse`` does, with raw features and work, and the estimate of these."""
-    analysed, lowered = _analyse(group_json, schedules, spec)
+    analysed, lowered = _memory.analysed(group_json, schedules, spec)
     counted = _count_raw(group_json, tuple(schedules[i] for i in lowered), spec)
     pairs = zip(counted, analysed, strict=True)
     return tuple(

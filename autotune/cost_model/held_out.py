@@ -28,6 +28,7 @@ from autotune.cost_model.training import (
     conformal_quantile,
     network_quantile,
     scale_of,
+    singles,
     train,
 )
 
@@ -163,10 +164,11 @@ def hold_out(
     other folds teach.
     """
     guided, formula = _Predicted.none(data), _Predicted.none(data)
+    group = np.unique(data.keys, return_inverse=True)[1]
 
     def learn(index: int) -> None:
         tested = fold == index
-        known = ~np.isin(data.keys, data.keys[tested])
+        known = ~np.isin(group, group[tested])
         if tested.any() and known.any():
             ratios = train(data, known, seed, base)
             guided.set(ratios, data, tested)
@@ -228,10 +230,11 @@ def hold_out_machines(
     """
     guided, formula = _Predicted.none(data), _Predicted.none(data)
     tested = machine_fold == fold
+    group = np.unique(data.keys, return_inverse=True)[1]
 
     def learn(index: int) -> None:
         here = tested & (fold == index)
-        known = (machine_fold != index) & (fold != index) & ~np.isin(data.keys, data.keys[here])
+        known = (machine_fold != index) & (fold != index) & ~np.isin(group, group[here])
         if here.any() and known.any():
             ratios = train(data, known, seed, shared=True)
             guided.set(ratios, data, here)
@@ -254,14 +257,16 @@ class _Predicted:
 
     @classmethod
     def none(cls, data: Dataset) -> _Predicted:
-        """Return ones, and zeros for what trees read."""
-        return cls(np.ones((4, len(data))), np.zeros((len(data), len(data.model.feature_names))))
+        """Return ones, and what trees read: of raw rows zeros, for prices change it with every training."""
+        x = np.zeros((len(data), len(data.model.feature_names))) if data.is_raw else data.main_x
+        return cls(np.ones((4, len(data))), x)
 
     def set(self, ratios: Ratios, data: Dataset, tested: npt.NDArray[np.bool_]) -> None:
         """Predict the ``tested`` measurements [r]."""
         x = data.rows(ratios.unit_costs)
         self.costs[:, tested] = _applied(ratios, data, x, tested)
-        self.x[tested] = x[data.main[tested]]
+        if data.is_raw:
+            self.x[tested] = x[data.main[tested]]
 
     def take(self, chosen: npt.NDArray[np.bool_]) -> _Predicted:
         """Return the ``chosen`` measurements [r]."""
@@ -286,7 +291,7 @@ def _judged(
 
 def _applied(ratios: Ratios, data: Dataset, read: Floats, tested: npt.NDArray[np.bool_]) -> Floats:
     rows = tested[data.owner]
-    x = read[rows]
+    x = singles(read, rows)
 
     def whole(per_nest: Floats) -> Floats:
         full = np.zeros(len(data.owner))
@@ -320,7 +325,8 @@ def _calibrated(
     for index in range(FOLDS):
         tested = fold == index
         if tested.any() and not tested.all():
-            scale[tested] = scale_of(boost_scale(x[~tested], error[~tested], seed), x[tested])
+            trees = boost_scale(singles(x, ~tested), error[~tested], seed)
+            scale[tested] = scale_of(trees, singles(x, tested))
     scores = np.abs(error) / scale
     factor = np.ones(len(data))
     for index in range(FOLDS):

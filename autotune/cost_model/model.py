@@ -196,7 +196,7 @@ class CostModel:
         everywhere = np.ones(len(data), dtype=bool)
         ratios = train(data, everywhere, seed, before.base, before=before)
         grown = Learned(ratios, learned.scale, learned.factor)
-        known, x = learned.known_support, data.x[data.main]
+        known, x = learned.known_support, data.main_x
         if known is not None and learned.support is not None and grown.support is not None:
             known = moved_percentiles(known, learned.support.of(x), grown.support.of(x))
         origin = _provenance(data, seed, self)
@@ -318,8 +318,12 @@ class CostModel:
         If only the ``best`` matter, others may be given too few cycles, but more than the best have. Trees may order
         schedules as the analytic cycles do not: all are analysed for them.
         """
-        asked = best if self._learned.ratios.is_formula else None
-        return self.judged(self.corrected.analyse(nest, table, self.spec, asked))
+        matter = self.matter(best)
+        return self.judged(self.corrected.analyse(nest, table, self.spec, matter))
+
+    def matter(self, best: Best | None) -> Best | None:
+        """Return which schedules must be laid out where only the ``best`` matter; None for all."""
+        return best if self._learned.ratios.is_formula else None
 
     def judged(self, a: Analysed) -> Forecast:
         """Return the forecast of analysed schedules."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from autotune.cost_model.analyst import Analyst
 from autotune.cost_model.cost import Cost, Costs
-from autotune.cost_model.estimate import Estimate
+from autotune.cost_model.estimate import Best, Estimate
 from autotune.cost_model.model import CostModel
 from autotune.errors import ScheduleError
 from autotune.fusion.analysis import analyse
@@ -132,14 +132,15 @@ class PreparedGroup:
         table = self._enumerate(nest, ENUMERATED)
         if not len(table):
             return None
-        forecast = analyst.forecast(table)
+        forecast = analyst.forecast(table, Best(REFINED))
         for _ in range(ROUNDS):
             order = np.argsort(forecast.cycles, kind="stable")[:REFINED]
             table, forecast = table.take(order), forecast.take(order)
             near = self._neighbours(nest, table)
             if not len(near):
                 break
-            table, forecast = table.then(near), forecast.then(analyst.forecast(near))
+            asked = Best(REFINED, float(forecast.cycles[-1]))
+            table, forecast = table.then(near), forecast.then(analyst.forecast(near, asked))
         best = np.array([np.argmin(forecast.cycles)])
         return table.row(int(best[0])), self._model.completed(forecast.take(best))
 

@@ -31,4 +31,5 @@ def lay_out(
     channel: Floats,
     instructions: Floats,
     behind: Floats,
+    best: tuple[Ints, Floats, Floats] | None = None,
 ) -> Floats: ...

@@ -318,6 +318,16 @@ cdef void find_brought(Nest *nest) noexcept nogil:
     nest.brought_at[nest.steps] = at
 
 
+cdef void keep(double *fewest, int64_t count, double cycles) noexcept nogil:
+    """Put a number in its place among the fewest, if it is one of them."""
+    cdef int64_t at = count
+    while at > 0 and cycles < fewest[at - 1]:
+        if at < count:
+            fewest[at] = fewest[at - 1]
+        fewest[at - 1] = cycles
+        at -= 1
+
+
 def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int64_t[::1] reads_at,
             const int64_t[::1] reads, const int64_t[::1] product, const int64_t[::1] reduction,
             const int64_t[::1] kinds_at, const int64_t[::1] kind_dims, const int64_t[:, ::1] level,
@@ -325,9 +335,13 @@ def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int6
             const int64_t[:, ::1] loop_dim, const int64_t[:, ::1] trips, const int64_t[:, ::1] rest,
             const int64_t[:, ::1] dim_full, const int64_t[:, ::1] dim_rest, const int64_t[::1] depth,
             const int64_t[:, ::1] cores, const double[:, :, ::1] cycles, const double[:, :, ::1] channel,
-            const double[:, :, ::1] instructions, const double[:, :, ::1] behind):
+            const double[:, :, ::1] instructions, const double[:, :, ::1] behind, best=None):
     """Return cycles [3, n] of the nests that the columns describe, and of a trip of their innermost loops on the
     busiest unit and on all.
+
+    ``best`` are the order [n] in which nests are laid out, the ``least`` cycles [n] that each takes, and the fewest
+    that were found so far [k], ascending, which are brought up to date. Once k take fewer than the least of a nest, it
+    is left out: its least cycles stand for all three.
 
     Arrays are as ``cost_model/scratchpad/pipeline.py`` packs them: steps [S] or [S, n], buffers [B, n],
     loops [L, n], dimensions [D, n], cores, the tiles that they share, whether one is a rest
@@ -336,7 +350,13 @@ def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int6
     cdef Machine m
     cdef Nest nest
     cdef State s
-    cdef int64_t row, i, n = cycles.shape[2]
+    cdef int64_t row, i, at, n = cycles.shape[2]
+    cdef bint chooses = best is not None
+    cdef const int64_t[::1] order
+    cdef const double[::1] least
+    cdef double[::1] fewest
+    if chooses:
+        order, least, fewest = best
     found = np.empty((3, n))
     cdef double[:, ::1] out = found
     assert unit.shape[0] <= STEPS and slots.shape[0] <= BUFFERS and dim_full.shape[0] <= DIMS
@@ -356,7 +376,11 @@ def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int6
     find_watched(&nest, &units[0, 0], <Watch *> &watched[0, 0])
     find_brought(&nest)
     with nogil:
-        for row in range(n):
+        for at in range(n):
+            row = order[at] if chooses else at
+            if chooses and least[row] > fewest[fewest.shape[0] - 1]:
+                out[0, row] = out[1, row] = out[2, row] = least[row]
+                continue
             nest.depth, nest.tiles, nest.tiles_rest = <int> depth[row], cores[1, row], cores[2, row]
             s.sharing, s.cores = cores[0, row], <int> min(cores[0, row], CORES)
             s.demand = <double> cores[0, row] / s.cores
@@ -375,4 +399,6 @@ def lay_out(spec, const int64_t[::1] unit, const int64_t[::1] result, const int6
             body(&m, &nest, &s, -1, 8)
             out[0, row] = now(&m, &s)
             innermost(&nest, &out[1, row], &out[2, row])
+            if chooses:
+                keep(&fewest[0], fewest.shape[0], later(out[0, row], least[row]))
     return found

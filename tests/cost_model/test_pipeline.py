@@ -118,7 +118,7 @@ def test_loads_and_stores_take_turns_on_the_channel(tile: int, buffers: int, cor
     part = NestSchedule((tile, 512), (0, 1), (), buffers, cores)
     table = ScheduleTable.of(nests_of(group)[0], [part])
     a = ScratchpadAnalysis(nests_of(group)[0], table, SPEC)
-    found = flow(a.tiling, a.steps, SPEC).cycles[0]
+    found = flow(a.tiling, a.steps, SPEC, a.bottleneck).cycles[0]
     cycles = EmulatorTarget(SPEC).time(lower(group, Schedule((part,)), SPEC)).cycles
     assert found == pytest.approx(cycles, rel=0.04)
 

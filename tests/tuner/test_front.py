@@ -111,7 +111,9 @@ def test_an_objective_is_read_as_it_was_written(text: str) -> None:
              "latency+nan*energy", "latency+inf*energy"],
 )  # fmt: skip
 def test_no_other_text_is_an_objective(text: str) -> None:
-    with pytest.raises(InputError, match="is not one of: latency, energy, energy-delay, memory, or a sum"):
+    with pytest.raises(
+        InputError, match="is not one of: latency, energy, energy-delay, memory, or a sum"
+    ):
         Objective.parse(text)
 
 

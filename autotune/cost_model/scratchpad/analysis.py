@@ -8,7 +8,7 @@ import numpy as np
 
 from autotune.cost_model.estimate import Best
 from autotune.cost_model.scratchpad.features import FEATURES
-from autotune.cost_model.scratchpad.pipeline import Flow, best_flow, flow
+from autotune.cost_model.scratchpad.pipeline import Flow, flow
 from autotune.cost_model.steps.tiling import Floats
 from autotune.cost_model.steps.totals import UNITS, Totals
 from autotune.fusion.nest import Nest
@@ -81,9 +81,7 @@ class ScratchpadAnalysis(Totals):
     @cached_property
     def flow(self) -> Flow:
         """Overlap of the units."""
-        if self._best is None:
-            return flow(self.tiling, self.steps, self.spec)
-        return best_flow(self.tiling, self.steps, self.spec, self.bottleneck, self._best)
+        return flow(self.tiling, self.steps, self.spec, self.bottleneck, self._best)
 
     @cached_property
     def channel_cycles(self) -> Floats:

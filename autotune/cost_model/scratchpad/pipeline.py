@@ -6,6 +6,7 @@ Arrays have shape [n], one value per schedule; all schedules of a table are laid
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,30 +37,23 @@ class Flow:
     latency: Floats
 
 
-def flow(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Flow:
-    """Lay out a nest on all cores that have work; they take turns on the DRAM channel."""
-    return Flow(*_laid_out(spec, *_packed(tiling, steps)))
-
-
-def best_flow(
-    tiling: Tiling, steps: list[Step], spec: HardwareSpec, least: Floats, best: Best
+def flow(
+    tiling: Tiling,
+    steps: list[Step],
+    spec: HardwareSpec,
+    least: Floats,
+    best: Best | None = None,
 ) -> Flow:
-    """Lay out the schedules that may be among the ``best``; of others Flow is the ``least`` cycles [n] that they take."""
+    """Lay out a nest on all cores that have work; they take turns on the DRAM channel.
+
+    Schedules that cannot be among the ``best`` are left out: of those, Flow is the ``least`` cycles [n] that they take.
+    """
     fixed, columns = _packed(tiling, steps)
-    found = np.stack([least, least, least])
-    order = np.argsort(least, kind="stable")
-    order = order[least[order] <= best.limit]
-    limit, seen = best.limit, np.empty(0)
-    for begin in range(0, len(order), best.count):
-        rows = order[begin : begin + best.count]
-        rows = rows[least[rows] <= limit]
-        if not len(rows):
-            break
-        found[:, rows] = _laid_out(spec, fixed, tuple(column[..., rows] for column in columns))
-        seen = np.sort(np.concatenate([seen, np.maximum(found[0], least)[rows]]))[: best.count]
-        if len(seen) == best.count:
-            limit = min(limit, float(seen[-1]))
-    return Flow(*found)
+    columns = (least, *columns)
+    layout = Layout(spec, fixed, tuple(column.shape[:-1] for column in columns))
+    if any(isinstance(column, Traced) for column in columns):
+        return Flow(*called(layout, columns))
+    return Flow(*layout.of(columns, None if best is None else Fewest.of(best)))
 
 
 def _packed(tiling: Tiling, steps: list[Step]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -86,43 +80,52 @@ def _packed(tiling: Tiling, steps: list[Step]) -> tuple[tuple[Any, ...], tuple[A
     return fixed, columns
 
 
-Column = Ints | Floats | Traced
+@dataclass(frozen=True, slots=True)
+class Fewest:
+    """The fewest ``cycles`` [k] of the schedules that were laid out so far, ascending; they change."""
 
+    cycles: Floats
 
-def _laid_out(spec: HardwareSpec, fixed: tuple[Any, ...], columns: tuple[Column, ...]) -> Any:
-    """Return cycles, interval and latency [3, n], now or whenever a recording runs."""
-    recorded = [column for column in columns if isinstance(column, Traced)]
-    if recorded:
-        return called(Layout(spec, fixed, tuple(column.shape[:-1] for column in columns)), columns)
-    return lay_out(spec, *fixed, *map(np.ascontiguousarray, columns))
+    @classmethod
+    def of(cls, best: Best) -> Fewest:
+        """Return the limit of cycles, as none was laid out."""
+        return cls(np.full(best.count, float(best.limit)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """A nest's fixed part, laid out for columns [m, n] that stand one below the other as bits."""
+    """A nest's fixed part, laid out for columns [m, n] that stand one below the other as bits; the first are the least
+    cycles."""
 
     spec: HardwareSpec
     fixed: tuple[Any, ...]
     shapes: tuple[tuple[int, ...], ...]
     """Of each column, without the rows."""
 
-    def __call__(self, words: Ints) -> Floats:
-        """Return cycles, interval and latency [3, n]."""
+    def __call__(self, words: Ints, fewest: Fewest | None = None) -> Floats:
+        """Return cycles, interval and latency [3, n]; with the ``fewest``, only of schedules that may be among them."""
         at = 0
         columns: list[Any] = []
         for shape, kind in zip(self.shapes, KINDS, strict=True):
             size = math.prod(shape)
             columns.append(words[at : at + size].view(kind).reshape(*shape, -1))
             at += size
-        found: Floats = lay_out(self.spec, *self.fixed, *columns)
-        return found
+        return self.of(columns, fewest)
+
+    def of(self, columns: Sequence[Any], fewest: Fewest | None) -> Floats:
+        """The same of the columns themselves."""
+        least, *rest = map(np.ascontiguousarray, columns)
+        if fewest is None:
+            return lay_out(self.spec, *self.fixed, *rest)
+        best = np.argsort(least, kind="stable"), least, fewest.cycles
+        return lay_out(self.spec, *self.fixed, *rest, best=best)
 
 
 KINDS = (
-    *(np.int64, np.float64, np.int64, np.int64, np.int64, np.int64, np.int64),
+    *(np.float64, np.int64, np.float64, np.int64, np.int64, np.int64, np.int64, np.int64),
     *(np.int64, np.int64, np.int64, np.int64, np.float64, np.float64, np.float64, np.float64),
 )
-"""Types of the columns of ``lay_out``, in its order."""
+"""Types of the least cycles, and of the columns of ``lay_out`` in its order."""
 
 
 def _ints(values: list[int]) -> Ints:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autotune.cost_model.estimate import Best
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.cost_model.scratchpad.features import FEATURES
+from autotune.cost_model.scratchpad.pipeline import Fewest
 from autotune.cost_model.steps.tape import Tape
 from autotune.cost_model.steps.tiling import Floats
 from autotune.fusion.nest import Nest
@@ -55,9 +57,9 @@ class RecordedNest:
         others = [a.estimate, a.dynamic_fj, a.leak_fj, a.moved_bytes]
         return cls(Tape.of(a.table, [*features, *others]))
 
-    def run(self, table: ScheduleTable) -> Analysed:
-        """Analyse legal schedules of the nest."""
-        found = self.tape.run(table)
+    def run(self, table: ScheduleTable, best: Best | None = None) -> Analysed:
+        """Analyse legal schedules of the nest; only those that may be among the ``best`` are laid out."""
+        found = self.tape.run(table, None if best is None else Fewest.of(best))
         features = np.ascontiguousarray(found[: len(FEATURES)].T)
         return Analysed(features, *found[len(FEATURES) :])
 

@@ -28,13 +28,13 @@ class Call:
     end: int
     width: int
 
-    def __call__(self, words: Ints, numbers: Floats) -> None:
-        """Run it on registers, given as bits and as floats [slots, n]."""
+    def __call__(self, words: Ints, numbers: Floats, asked: Any) -> None:
+        """Run it on registers, given as bits and as floats [slots, n]; what takes bits takes what is ``asked`` too."""
         if self.width:
             taken = numbers[self.begin : self.middle].reshape(self.width, -1, numbers.shape[1])
             self.function(*taken, out=numbers[self.middle : self.end])
         else:
-            numbers[self.middle : self.end] = self.function(words[self.begin : self.middle])
+            numbers[self.middle : self.end] = self.function(words[self.begin : self.middle], asked)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,29 +68,29 @@ class Tape:
         )
         return cls(template, code, lists, phases[:last], recorder.inputs, first, first + len(ids))
 
-    def run(self, table: ScheduleTable) -> Floats:
-        """Return the outputs [m, n] of schedules."""
+    def run(self, table: ScheduleTable, asked: Any = None) -> Floats:
+        """Return the outputs [m, n] of schedules. Functions that take bits are given what is ``asked`` of all."""
         columns = table.columns.T
         n = columns.shape[1]
         if n <= BLOCK:
-            return self._run(self._registers(n), columns)
+            return self._run(self._registers(n), columns, asked)
         found = np.empty((self.last - self.first, n))
         words = self._registers(BLOCK)
         for begin in range(0, n, BLOCK):
             part = columns[:, begin : begin + BLOCK]
             if part.shape[1] < BLOCK:
                 words = self._registers(part.shape[1])
-            found[:, begin : begin + BLOCK] = self._run(words, part)
+            found[:, begin : begin + BLOCK] = self._run(words, part, asked)
         return found
 
     def _registers(self, n: int) -> Ints:
         return np.repeat(self.template, n).reshape(-1, n)
 
-    def _run(self, words: Ints, columns: Ints) -> Floats:
+    def _run(self, words: Ints, columns: Ints, asked: Any) -> Floats:
         words[: self.inputs] = columns
         numbers: Floats = words.view(np.float64)
         for begin, end, calls in self.phases:
             run(words, self.code, self.lists, begin, end)
             for call in calls:
-                call(words, numbers)
+                call(words, numbers, asked)
         return numbers[self.first : self.last]
