@@ -24,7 +24,7 @@ from autotune.cost_model.bound.kernel_prices import (
     kernel_cycles,
 )
 from autotune.cost_model.bound.program_work import program_work
-from autotune.cost_model.cached.core_caches import core_caches
+from autotune.cost_model.core_caches import core_caches
 from autotune.cost_model.dataset import Dataset, dataset
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.metrics import mape, median_error, regret, within, within_groups

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.cost_model.cached import core_caches as module
+from autotune.cost_model import core_caches as module
 from autotune.targets.native.cpu import topology
 
 

@@ -11,7 +11,7 @@ from math import prod
 from typing import assert_never
 
 from autotune.cost_model.bound.kernel_kinds import function_kind
-from autotune.cost_model.cached.core_caches import core_caches, first_level
+from autotune.cost_model.core_caches import core_caches, first_level
 from autotune.isa.formats import ELEMENT_BYTES
 from autotune.isa.functions import CostClass, UnaryFn, When
 from autotune.targets.native.codegen.gemm.blocking import (

@@ -11,7 +11,6 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.cached.core_caches import core_caches
 from autotune.cost_model.cached.product_cycles import product_cycles
 from autotune.cost_model.cached.tensors import Views, held_bytes, packed_ahead
 from autotune.cost_model.cached.vector_counts import contiguous, count_vector_work
@@ -21,6 +20,7 @@ from autotune.cost_model.cached.work_kinds import (
     Tally,
     beyond,
 )
+from autotune.cost_model.core_caches import core_caches
 from autotune.cost_model.steps.block_sparsity import nonzero_tiles
 from autotune.cost_model.steps.extents import Extent, product
 from autotune.cost_model.steps.product_rows import product_rows
