@@ -63,17 +63,20 @@ def _bf16_weight(b: GraphBuilder, value: Array) -> str:
 def fp16_form(graph: Graph) -> Graph:
     """Return a network of type float16 as exporters write it: inputs, weights and results."""
     b = GraphBuilder(graph.name)
-    half = lambda dtype: DType.FLOAT16 if dtype.is_float else dtype  # noqa: E731
-    read = {x: b.input(x, graph.shape(x), half(graph.types[x].dtype)) for x in graph.inputs}
+    read = {x: b.input(x, graph.shape(x), _half(graph.types[x].dtype)) for x in graph.inputs}
     for x, value in graph.constants.items():
-        dtype = half(graph.types[x].dtype)
+        dtype = _half(graph.types[x].dtype)
         kept = UnaryFn.FP16.row.reference(value) if dtype is DType.FLOAT16 else value
         read[x] = b.constant(kept, x, dtype)
     for op in graph.ops:
         inputs = [read[x] for x in op.inputs]
         read[op.output] = b.add(op.kind, *inputs, name=None, output=None, **dict(op.attrs))
-        b.mean(read[op.output], half(graph.types[op.output].dtype))
+        b.mean(read[op.output], _half(graph.types[op.output].dtype))
     return b.build([read[x] for x in graph.outputs])
+
+
+def _half(dtype: DType) -> DType:
+    return DType.FLOAT16 if dtype.is_float else dtype
 
 
 def int8_form(graph: Graph) -> Graph:

@@ -32,7 +32,7 @@ class Fp16Storage:
         if Format.FP16 not in self.formats.converted:
             return self._with_weights(graph, frozenset((OpKind.MATMUL,)))
         rounded = self._rounded(graph)
-        weighed = self._with_weights(rounded.graph, PRODUCTS)
+        weighed = self._with_weights(rounded.graph, frozenset(PRODUCTS))
         return PassResult(weighed.graph, (*rounded.notes, *weighed.notes))
 
     def _with_weights(self, graph: Graph, kinds: Set[OpKind]) -> PassResult:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -22,7 +24,7 @@ KINDS = {"FP16": TensorProto.FLOAT16, "FP32": TensorProto.FLOAT}
 def network(seed: int = 0) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """Two products with a bias, an activation and a residual sum, all of float16."""
     rng = np.random.default_rng(seed)
-    draw = lambda *shape: rng.normal(0, 1, shape).astype(np.float16)  # noqa: E731
+    draw = lambda *shape: np.asarray(rng.normal(0, 1, shape), np.float16)  # noqa: E731
     weights = {"w": draw(24, 40), "b": draw(40), "v": draw(40, 24)}
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["h"]),
@@ -87,9 +89,9 @@ def test_numbers_are_onnx_evaluators_within_roundings(formats: Formats) -> None:
 
 
 @pytest.mark.parametrize("target", ["edge", "mobile", "server", "gemmini-like", "cpu"])
-def test_every_machine_runs_it(target: str, tmp_path: pytest.TempPathFactory) -> None:
+def test_every_machine_runs_it(target: str, tmp_path: Path) -> None:
     model, values = network(4)
-    path = tmp_path / "half.onnx"  # type: ignore[operator]
+    path = tmp_path / "half.onnx"
     onnx.save(model, path)
     with Session(path, target) as session:
         (got,) = session.run({"x": values["x"]}).values()
@@ -143,7 +145,7 @@ def test_constants_behind_a_cast_stay_two_bytes() -> None:
 def test_a_normalisation_leaves_weights_of_float16_alone() -> None:
     """Scaled by channel they would be none any more: the scale goes behind the product."""
     rng = np.random.default_rng(7)
-    draw = lambda *shape: rng.normal(0, 1, shape).astype(np.float16)  # noqa: E731
+    draw = lambda *shape: np.asarray(rng.normal(0, 1, shape), np.float16)  # noqa: E731
     values = {"w": draw(8, 4, 3, 3), "s": draw(8), "b": draw(8), "m": draw(8), "v": np.abs(draw(8))}
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["h"], pads=[1] * 4),

@@ -20,7 +20,7 @@ from tests.tuner.bound.bound_case import (
     whole_group,
 )
 
-NARROW = [spec for spec in EMULATED if spec.formats == ALL_FORMATS]
+NARROW = [spec for spec in EMULATED if spec.formats.multiplied == ALL_FORMATS.multiplied]
 
 
 def product(narrow: bool, rows: int = 24, depth: int = 40, columns: int = 16) -> Graph:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from autotune.targets.native.cpu import host, tile_permission
+from autotune.targets.native.cpu import host
 from autotune.targets.native.cpu.host import available, host_isa, present_features
 from autotune.targets.native.cpu.tile_permission import (
     ARCH_PRCTL,
@@ -94,5 +94,5 @@ def test_without_the_call_there_are_no_tiles(
     def broken(name: None) -> None:
         raise missing
 
-    monkeypatch.setattr(tile_permission.ctypes, "CDLL", broken)
+    monkeypatch.setattr(ctypes, "CDLL", broken)
     assert host_isa() is AVX512_BF16
