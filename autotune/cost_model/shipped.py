@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.cost_model.cached.work_kinds import TYPICAL_ERROR, TYPICAL_FACTOR
-from autotune.cost_model.model import SHIPPED, TYPICAL, CostModel
+from autotune.cost_model.model import TYPICAL, CostModel
+from autotune.cost_model.model_file import SHIPPED
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec, Memory

@@ -32,7 +32,15 @@ def list_models(
     if json:
         print_json(rows)
     else:
-        columns = ("machine", "id", "model", "saved (UTC)", "measurements", "trained on", "mean error")
+        columns = (
+            "machine",
+            "id",
+            "model",
+            "saved (UTC)",
+            "measurements",
+            "trained on",
+            "mean error",
+        )
         print_table("cost models", (*columns, "90 % interval"), list(map(_cells, rows)))
 
 

@@ -79,10 +79,11 @@ def test_the_gate_refuses_a_raw_model_that_chooses_worse(
     """The raw predictions turned round: the cheapest is said to be the dearest."""
     true = choosing.hold_out_raw
 
-    def reversed_(*arguments: object) -> held_out.HeldOut | None:
+    def reversed_(*arguments: object) -> tuple[held_out.HeldOut, held_out.HeldOut] | None:
         found = true(*arguments)  # type: ignore[arg-type]
         assert found is not None
-        found.cycles[:] = found.cycles.mean() ** 2 / found.cycles
+        for one in found:
+            one.cycles[:] = one.cycles.mean() ** 2 / one.cycles
         return found
 
     monkeypatch.setattr(choosing, "hold_out_raw", reversed_)
