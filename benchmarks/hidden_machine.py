@@ -22,7 +22,7 @@ _UNITS = ("load", "store", "matrix", "vector")
 @dataclass(frozen=True, slots=True)
 class Hidden:
     """A machine by ``name``: what its spec does not say (``doc``), its ``true`` spec made of the stated one, and if its
-    units work one after the other."""
+    units take turns, so that it takes their busy cycles, added."""
 
     name: str
     doc: str
@@ -120,17 +120,14 @@ MACHINES: dict[str, Hidden] = {
     one.name: one
     for one in (
         Hidden("as stated", "nothing hidden: the control"),
-        Hidden("serial", "units work one after the other", is_serial=True),
+        Hidden("serial", "units take turns: their busy cycles, added", is_serial=True),
         Hidden("set-up", "set-ups of 200, 200 and 1,000 cycles instead of 4, 8 and 42", _costly),
         Hidden("small", "an 8×8 input-stationary array, 8 lanes", _small),
         Hidden(
             "other", "weight-stationary, 4 lanes, a third of the bandwidth, long bursts", _other
         ),
-        Hidden("other, serial", "the same, units one after the other", _other, is_serial=True),
-        Hidden("gemmini-like", "all but its scratchpad is gemmini-like", _of("gemmini-like")),
-        Hidden("eyeriss-like", "all but its scratchpad is eyeriss-like", _of("eyeriss-like")),
+        Hidden("other, serial", "the same, and units take turns", _other, is_serial=True),
         Hidden("tpuv1-like", "all but its scratchpad is tpuv1-like", _of("tpuv1-like")),
-        Hidden("mobile", "all but its scratchpad is mobile", _of("mobile")),
     )
 }
 """Machines by name, in the order of the page."""

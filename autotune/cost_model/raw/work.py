@@ -151,7 +151,8 @@ def _add_product(of: RawCounts, stage: Stage, rates: _Rates, found: Found) -> No
         if stage.op.family is Family.CONV:
             taps = float(math.prod(axes.taps(of.nest.types[stage.op.inputs[1]].shape)))
     else:
-        joined, _ = product_rows(stage.op, of.nest.types, out)
+        whole_out = [extent.astype(np.int64) for extent in out]
+        joined, _ = product_rows(stage.op, of.nest.types, whole_out)
         rows, columns = joined * of.ones, out[-1]
     batch = np.maximum(np.prod(out, axis=0) / np.maximum(rows * columns, 1.0), 1.0)
     shrink = np.minimum(each / np.maximum(rows * columns * batch, 1.0), 1.0)
@@ -267,8 +268,9 @@ def _add_load(of: RawCounts, buffer: Buffer, rates: _Rates, found: Found) -> Non
     fill = kind.storage.bytes * np.prod([of.ones, *extents], axis=0)
     fill = np.minimum(fill, kind.size_bytes)
     if buffer.patches is not None and buffer.chunk is not None:
-        channels = extents[buffer.chunk[1]]
-        patches = buffer.patches.elements(channels, lambda axis: _mean_extent(of, axis))
+        pixels = [_mean_extent(of, axis) for axis in buffer.patches.pixels]
+        taps = extents[buffer.chunk[1]] * buffer.patches.taps
+        patches = np.prod([taps, *pixels], axis=0)
         fill = np.where(of.table.im2col == 1, kind.storage.bytes * patches, fill)
     runs, bursts, pages = _transfer(of, extents, kind, fill, rates)
     found["loads"] += fills
