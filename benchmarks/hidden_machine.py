@@ -73,23 +73,6 @@ class HiddenTarget:
         return self._machine.run(program, tensors, parameters)
 
 
-def _of(name: str) -> Callable[[HardwareSpec], HardwareSpec]:
-    """Return the stated machine with arrays, lanes, DRAM and control of a shipped one."""
-
-    def true(stated: HardwareSpec) -> HardwareSpec:
-        other, cells = load_spec(name), stated.matrix
-        matrix = replace(
-            other.matrix,
-            bf16_macs_per_cell=cells.bf16_macs_per_cell,
-            int8_macs_per_cell=cells.int8_macs_per_cell,
-        )
-        return replace(
-            stated, matrix=matrix, vector=other.vector, dram=other.dram, control=other.control
-        )
-
-    return true
-
-
 def _costly(stated: HardwareSpec) -> HardwareSpec:
     return replace(
         stated,
@@ -127,7 +110,6 @@ MACHINES: dict[str, Hidden] = {
             "other", "weight-stationary, 4 lanes, a third of the bandwidth, long bursts", _other
         ),
         Hidden("other, serial", "the same, and units take turns", _other, is_serial=True),
-        Hidden("tpuv1-like", "all but its scratchpad is tpuv1-like", _of("tpuv1-like")),
     )
 }
 """Machines by name, in the order of the page."""

@@ -166,7 +166,6 @@ def test_its_explanation_adds_up_in_the_terms_of_the_field(model: CostModel) -> 
     added = sum(term.cycles for term in found.learned)
     np.testing.assert_allclose(found.analytic_cycles + added, found.cost.cycles, rtol=1e-6)
     assert any("of the priced cycles" in text for text in found.reasons)
-    assert found.bottleneck == "sequencer"  # calls cost most on this machine
     topics = {raw_topic_of(name) for name in RawModel.feature_names}
     assert {"array use", "DRAM traffic", "overlap of units", "launch"} <= topics
     assert {term.name for term in found.learned} <= topics | {"mean"}
