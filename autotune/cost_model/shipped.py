@@ -43,7 +43,7 @@ class Answer:
         error = f"{self.model.metrics['mape']:.1%}"
         if not self.model.is_shared:
             return (
-                f"{self.target}: predicted by its calibrated {self.model.kind} model, mean error {error} on networks "
+                f"{self.target}: predicted by its calibrated model ({self.model.kind}), mean error {error} on networks "
                 "it has not seen"
             )
         machines = int(self.model.metrics["machines"])

@@ -45,8 +45,8 @@ def test_calibration_search_and_prediction_share_a_server(
     searched = command(
         *("search", "mlp", "--target", "edge", "--trials", 4, "--measure", 8, "--out", plan)
     )
-    assert searched[0] == 0 and "its calibrated " in searched[2]
-    assert "its calibrated " in command("predict", "mlp", "--target", "edge")[2]
+    assert searched[0] == 0 and "its calibrated model" in searched[2]
+    assert "its calibrated model" in command("predict", "mlp", "--target", "edge")[2]
     info = json.loads(command("store", "info", "--json")[1])
     assert info["path"].startswith("postgresql://") and info["profiles"][0]["models"] >= 1
     assert not (tmp_path / "home" / "autotune.db").exists()
