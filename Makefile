@@ -34,7 +34,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: bench-training bench-warm-start docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-learning bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-narrow fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow bench-narrow-machines
+.PHONY: bench-training bench-warm-start docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-learning bench-misjudged bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-narrow fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow bench-narrow-machines
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -121,6 +121,10 @@ bench-model: $(BUILT) ## how well programs of unseen networks are predicted on e
 bench-learning: $(BUILT) ## what feature families and measurements buy the cost model, on networks it was not trained on; TARGETS="edge mobile" for others
 	$(call say,"learning curves and ablations of the cost model")
 	@$(PY) -m benchmarks.learning --markdown docs/figures-learning.md $(if $(TARGETS),--targets $(TARGETS))
+
+bench-misjudged: $(BUILT) ## which model answers on machines that are not what their spec says
+	$(call say,"calibrating machines that hide another one behind their spec")
+	@$(PY) -m benchmarks.misjudged --markdown docs/figures-misjudged.md
 
 bench-explore: $(BUILT) ## exploration of machines beside sweeping by hand, on a grid where both can be done
 	$(call say,"benchmarking exploration of machines")

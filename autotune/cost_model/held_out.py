@@ -123,12 +123,12 @@ class HeldOut:
             "networks": float(len(np.unique(data.networks))),
         }
 
-    def as_baseline(self, data: Dataset) -> dict[str, float]:
-        """Error and regret of the plain formula, which the chosen model stands beside."""
+    def as_contender(self, kind: str, data: Dataset) -> dict[str, float]:
+        """Error and regret of one that the chosen model stands beside, by its kind."""
         keys = data.keys.tolist()
         return {
-            "formula_mape": mape(data.cycles, self.cycles),
-            "formula_top1_regret": group_metrics(data.cycles, self.cycles, keys)["top1_regret"],
+            f"{kind}_mape": mape(data.cycles, self.cycles),
+            f"{kind}_top1_regret": group_metrics(data.cycles, self.cycles, keys)["top1_regret"],
         }
 
     def misjudged(self, data: Dataset, count: int) -> tuple[Misjudged, ...]:
@@ -186,28 +186,34 @@ def hold_out_raw(
     rival: HeldOut,
     for_each: ForEach = in_threads,
     sure: Mask | None = None,
-) -> HeldOut | None:
+) -> tuple[HeldOut, HeldOut] | None:
     """Predict every fold [r] of raw ``data`` by what the others teach; None where that would not pay.
 
-    The first fold is a trial: the rest follows only if the error there is at most ``HOPEFUL`` times the
-    ``rival``'s, which predicted the same measurements.
+    The largest fold is a trial: the rest follows only if the error there is at most ``HOPEFUL`` times the
+    ``rival``'s, which predicted the same measurements. Return predictions with trees, and at prices alone.
     """
-    raw = _Predicted.none(data)
+    raw, priced = _Predicted.none(data), _Predicted.none(data)
 
     def learn(index: int) -> None:
         tested = fold == index
         known = ~np.isin(data.keys, data.keys[tested])
         if tested.any() and known.any():
-            raw.set(train(data, known, seed), data, tested)
+            ratios = train(data, known, seed)
+            raw.set(ratios, data, tested)
+            priced.set(ratios.as_formula(), data, tested)
 
     first = int(np.argmax(np.bincount(fold, minlength=FOLDS)))
     for_each(learn, [first])
     tried = fold == first
-    ours, theirs = (mape(data.cycles[tried], one[tried]) for one in (raw.costs[0], rival.cycles))
-    if ours > HOPEFUL * theirs:
+    errors = [
+        mape(data.cycles[tried], one[tried])
+        for one in (raw.costs[0], priced.costs[0], rival.cycles)
+    ]
+    if min(errors[:2]) > HOPEFUL * errors[2]:
         return None
     for_each(learn, [index for index in range(FOLDS) if index != first])
-    return _judged(data, fold, raw, seed, sure=sure)
+    with_trees = _judged(data, fold, raw, seed, sure=sure)
+    return with_trees, _judged(data, fold, priced, seed, sure=sure)
 
 
 def as_it_is(

@@ -22,7 +22,7 @@ from autotune.cost_model.dataset import Dataset, dataset, joined
 from autotune.cost_model.estimate import Best, Estimate, Forecast, Prediction
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.learned import Learned
-from autotune.cost_model.model_file import FORMULA, GUIDED, RAW, is_shared, pack, unpack
+from autotune.cost_model.model_file import FORMULA, GUIDED, RAW, SHIPPED, is_shared, pack, unpack
 from autotune.cost_model.provenance import Provenance, feature_hash
 from autotune.cost_model.raw.model import corrected_model
 from autotune.cost_model.support import Support, moved_percentiles, percentiles
@@ -58,8 +58,6 @@ FEWEST_SURE = 50
 """Rows of the largest weight from which on they alone calibrate intervals."""
 TYPICAL = "typical"
 """Kind of a model at typical costs, and the name of its mean error elsewhere among the metrics."""
-SHIPPED = "shipped"
-"""Kind of the model in the package, and its name as a version of a machine's model."""
 WORST = 5
 """Groups that a training says it was worst at."""
 MOST_TREES = 300
@@ -172,7 +170,7 @@ class CostModel:
         scale = boost_scale(held.x, held.error, seed)
         factor = network_quantile(held.scores[sure], data.networks[sure], COVERAGE)
         learned = _learned(ratios, scale, factor, held)
-        metrics = held.metrics(data, sure) | chosen.formula.as_baseline(data)
+        metrics = chosen.metrics(data, sure)
         origin = _provenance(data, seed, base, ratios.is_raw)
         return cls(spec, learned, metrics, held.misjudged(data, WORST), provenance=origin)
 

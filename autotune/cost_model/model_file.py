@@ -23,7 +23,9 @@ from autotune.targets.spec import HardwareSpec
 Floats = npt.NDArray[np.float64]
 
 RAW, GUIDED, FORMULA = "raw", "guided", "formula"
-"""What trees correct: counted work at fitted prices, or the analytic cycles; or nothing."""
+"""Kinds of models by what trees correct: counted work at fitted prices, or the analytic cycles; or nothing."""
+SHIPPED = "shipped"
+"""Kind of the model in the package, and its name as a version of a machine's model."""
 MAGIC = b"autotune-hpm\n"
 FORMAT_VERSION = 3
 _LENGTH_BYTES = 8
@@ -132,11 +134,13 @@ def provenance_of(blob: bytes) -> Provenance | None:
 
 
 def kind_of(blob: bytes) -> str:
-    """Return which model of one machine a file holds: ``raw``, ``guided`` or ``formula``; '' where it is none."""
+    """Return which kind of model a file holds, ``shipped`` for one of every machine; '' where it is none."""
     try:
         header = _split(blob)[0]
     except StoreError:
         return ""
+    if header.get("profile_id") is None:
+        return SHIPPED
     if header.get("raw"):
         return RAW
     return GUIDED if {"cycles", "base cycles"} & set(header.get("parts", ())) else FORMULA

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.cost_model.cached.work_kinds import TYPICAL_ERROR, TYPICAL_FACTOR
-from autotune.cost_model.model import SHIPPED, TYPICAL, CostModel
+from autotune.cost_model.model import TYPICAL, CostModel
+from autotune.cost_model.model_file import SHIPPED
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec, Memory
@@ -42,7 +43,7 @@ class Answer:
         error = f"{self.model.metrics['mape']:.1%}"
         if not self.model.is_shared:
             return (
-                f"{self.target}: predicted by its calibrated {self.model.kind} model, mean error {error} on networks "
+                f"{self.target}: predicted by its calibrated model ({self.model.kind}), mean error {error} on networks "
                 "it has not seen"
             )
         machines = int(self.model.metrics["machines"])

@@ -58,7 +58,14 @@ _RAW = {
     "vector work and bank conflicts": (
         *("vector_operations", "operations_per_byte", "trivial_operations", "spec_lanes"),
         *("spec_vector", "spec_divide", "spec_transcendental", "unit_vector"),
-        *("priced_moved", "priced_vector", "priced_reduced", "priced_product_results"),
+        *(
+            "priced_moved",
+            "priced_vector",
+            "priced_reduced",
+            "priced_product_results",
+            "priced_divide",
+            "priced_transcendental",
+        ),
     ),
     "DRAM traffic": (
         *("load", "loaded", "store", "stored", "fills", "multiply_adds_per_byte", "trivial_bytes"),

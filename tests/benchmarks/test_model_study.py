@@ -14,6 +14,7 @@ from autotune.api import load_network
 from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.bound.kernel_kinds import KERNEL_PRICES
 from autotune.cost_model.bound.kernel_prices import kernel_cycles
+from autotune.cost_model.raw.features import RAW_NAMES
 from autotune.cost_model.verifier import bound_work
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
@@ -39,7 +40,6 @@ from benchmarks.model_pictures import curves_picture, scatter_picture
 from benchmarks.model_scores import Scores, score
 from benchmarks.model_sets import draw_network
 from benchmarks.model_study import DRAFT, OURS, Study, held_out, scores_by_network
-from autotune.cost_model.raw.features import RAW_NAMES
 
 pytestmark = pytest.mark.slow  # trains models
 

@@ -66,6 +66,7 @@ def test_kept_models_are_listed_newest_first_with_their_training_sets(
     assert [row["metrics"]["mape"] for row in rows] == [*reversed(ERRORS)]
     assert [row["trained_on"]["fingerprint"][0] for row in rows] == ["1", "0"]
     assert [row["trained_on"]["measurements"] for row in rows] == [101, 100]
+    assert [row["model"] for row in rows] == ["shipped", "shipped"]
     assert rows[0]["id"] != rows[1]["id"]
 
 
@@ -86,7 +87,7 @@ def test_a_model_of_groups_tells_its_machine_and_training_set(
     with Store.open(place) as store:
         calibrate_groups(machine, budget=50, store=store, seed=3)
     (row,), _ = command("store", "models", "--store", place)
-    assert row["machine"] == "mine"
+    assert (row["machine"], row["model"]) == ("mine", "groups")
     assert (row["trained_on"]["measurements"], row["trained_on"]["seed"]) == (50, 3)
     assert len(row["trained_on"]["fingerprint"]) == 64
 
@@ -104,7 +105,8 @@ def test_an_older_model_and_the_shipped_one_answer_when_asked(
 ) -> None:
     rows, _ = command("store", "models", "--store", place)
     ask = ("predict", "mlp", "--target", "edge", "--store", place)
-    _, newest = command(*ask)
+    document, newest = command(*ask)
+    assert document["model"] == "shipped" and document["predicted_by"] in newest
     _, older = command(*ask, "--model", rows[1]["id"][:12])
     _, shipped = command(*ask, "--model", "shipped")
     assert "mean error 7.0%" in newest

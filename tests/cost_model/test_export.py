@@ -12,7 +12,8 @@ import pytest
 from autotune.cost_model.c_export import export_c
 from autotune.cost_model.export import export_model
 from autotune.cost_model.forest import Forest
-from autotune.cost_model.model import CostModel, Learned
+from autotune.cost_model.learned import Learned
+from autotune.cost_model.model import CostModel
 from autotune.cost_model.onnx_export import export_onnx
 from autotune.cost_model.training import Ratios
 from autotune.errors import InputError

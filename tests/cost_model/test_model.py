@@ -252,7 +252,7 @@ def test_a_misjudged_group_is_the_one_whose_median_is_furthest_off() -> None:
     error[data.keys == worst] = -1.0
     error[data.keys == second] = 0.5
     nothing = np.zeros(len(data))
-    held = HeldOut(nothing, nothing, nothing, error, nothing, nothing, nothing, nothing)
+    held = HeldOut(nothing, nothing, nothing, error, nothing, nothing, nothing, nothing, data.x)
     found = held.misjudged(data, 2)
     assert [m.group_key for m in found] == [worst, second]
     assert [m.factor for m in found] == pytest.approx([np.exp(-1.0), np.exp(0.5)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -137,6 +138,13 @@ def _document(result: CalibrationResult) -> dict[str, Any]:
     }
 
 
+def _contenders(metrics: Mapping[str, float]) -> str:
+    """Return the errors of the models that contended."""
+    kinds = ("formula", "shipped", "guided", "raw")
+    errors = {kind: metrics.get(f"{kind}_mape") for kind in kinds}
+    return ", ".join(f"{kind} {error:.1%}" for kind, error in errors.items() if error is not None)
+
+
 def _print_result(result: CalibrationResult) -> None:
     metrics = result.metrics
     print_facts(
@@ -145,7 +153,8 @@ def _print_result(result: CalibrationResult) -> None:
             f"{result.known_before} known before, {result.doubtful} doubtful ones twice",
             "seconds": f"{result.seconds:.1f}",
             **({"kept": result.kept} if result.kept else {}),
-            "model": f"{result.model.kind}  (chooses no worse than the formula on held-out networks)",
+            "model": f"{result.model.kind}  (chooses no worse than the formula on held-out networks; "
+            f"held-out errors: {_contenders(metrics)})",
             "held-out MAPE": f"{float(metrics['mape']):.2%}  (networks that the model was not "
             f"trained on; {float(metrics['formula_mape']):.2%} by the formula alone)",
             "within ±10 %": f"{float(metrics['within_10']):.1%}  "

@@ -17,6 +17,11 @@ _CALM = 0.1
 _PULL = 1e-4
 """Weight of the squared distance of a logarithmic price from its start, by measurement."""
 _ROUNDS = 300
+_FEWEST = 10
+"""Measurements with a kind of work, below which it costs nothing: its price would be what else is not explained."""
+_FREE = -30.0
+_BELOW, _ABOVE = 12.0, 2.0
+"""How far the logarithm of a price may lie from where it starts: a third of what hardly any measurement undercuts."""
 _LEAST = 1e-6
 
 
@@ -106,7 +111,8 @@ def fit_raw_prices(work: Floats, owner: Ints, cycles: Floats, weight: Floats) ->
         pull = (weight * error / root / _CALM / total)[owner]
         return value, pull @ slope + 2.0 * _PULL * (logs - start)
 
-    bounds = [*((at - 12.0, at + 12.0) for at in start[:-2]), (-4.0, 4.0), (-4.0, 4.0)]
+    ends = [(at - _BELOW, at + _ABOVE) if at > _FREE else (at, at) for at in start[:-2]]
+    bounds = [*ends, (-4.0, 4.0), (-4.0, 4.0)]
     found = minimize(
         loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _ROUNDS}
     )
@@ -114,12 +120,12 @@ def fit_raw_prices(work: Floats, owner: Ints, cycles: Floats, weight: Floats) ->
 
 
 def _start(work: Floats, owner: Ints, cycles: Floats) -> Floats:
-    """Price each kind at the cheapest of the measurements that it alone explains, shared by all kinds."""
-    logs = np.zeros(work.shape[1] + 2)
+    """Price each kind at a third of the cheapest of the measurements that it alone explains; rare ones at nothing."""
+    logs = np.full(work.shape[1] + 2, _FREE)
     for at, column in enumerate(work.T):
         total = np.bincount(owner, column, len(cycles))
         has = total > 0
-        if has.any():
+        if has.sum() >= _FEWEST:
             logs[at] = float(np.quantile(np.log(cycles[has] / total[has]), 0.02)) - np.log(3.0)
     logs[-2:] = -2.0, 1.0
     return logs

@@ -14,10 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.raw.counts import RawCounts, count_operations, count_products
+from autotune.cost_model.steps.product_rows import product_rows
 from autotune.fusion.nest import Buffer, Stage
-from autotune.operators.op import Family
+from autotune.isa.functions import CostClass
+from autotune.operators.axis_map import AxisMap, Footprint
+from autotune.operators.contraction import channels_per_group
+from autotune.operators.op import Family, Op
 from autotune.operators.tensor import TensorType
 from autotune.schedule.counts import stage_dims
+from autotune.targets.spec import DATAFLOWS
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,12 +43,14 @@ _KINDS: dict[str, RawUnit] = {
     "calls": RawUnit.CONTROL,
     "products": RawUnit.MATRIX,
     "product_calls": RawUnit.MATRIX,
-    "array_passes": RawUnit.MATRIX,
-    "array_steps": RawUnit.MATRIX,
+    **{f"array_passes_{dataflow}": RawUnit.MATRIX for dataflow in DATAFLOWS},
+    **{f"array_steps_{dataflow}": RawUnit.MATRIX for dataflow in DATAFLOWS},
     "moved_calls": RawUnit.VECTOR,
     "vector_calls": RawUnit.VECTOR,
     "vector_steps": RawUnit.VECTOR,
     "vector_operations": RawUnit.VECTOR,
+    "divide_steps": RawUnit.VECTOR,
+    "transcendental_steps": RawUnit.VECTOR,
     "reduced_steps": RawUnit.VECTOR,
     "product_results": RawUnit.VECTOR,
     "loads": RawUnit.LOAD,
@@ -69,8 +76,9 @@ class _Rates(NamedTuple):
 
     rows: float = 1.0
     cols: float = 1.0
-    dataflow: str = "os"
     lanes: float = 1.0
+    divide: float = 1.0
+    transcendental: float = 1.0
     bandwidth: float = 1.0
     burst: float = 64.0
     page: float = 4096.0
@@ -83,8 +91,9 @@ def raw_work(of: RawCounts) -> Floats:
         rates = _Rates(
             spec.matrix.rows,
             spec.matrix.cols,
-            spec.matrix.dataflow,
             spec.vector.lanes,
+            spec.vector.divide_cycles,
+            spec.vector.transcendental_cycles,
             spec.dram.bytes_per_cycle,
             max(1, spec.dram.burst_bytes),
             max(1, spec.dram.row_bytes),
@@ -136,10 +145,15 @@ def _add_product(of: RawCounts, stage: Stage, rates: _Rates, found: Found) -> No
     if stage.op.family in (Family.CONV, Family.WINOGRAD):
         axes = stage.op.axes
         rows, columns = out[axes.channel], np.prod(axes.sizes(out), axis=0)
+        grouped = channels_per_group(stage.op, of.nest.types)
+        if grouped is not None:
+            rows = np.minimum(rows, grouped[1])
         if stage.op.family is Family.CONV:
             taps = float(math.prod(axes.taps(of.nest.types[stage.op.inputs[1]].shape)))
     else:
-        rows, columns = out[-2], out[-1]
+        whole_out = [extent.astype(np.int64) for extent in out]
+        joined, _ = product_rows(stage.op, of.nest.types, whole_out)
+        rows, columns = joined * of.ones, out[-1]
     batch = np.maximum(np.prod(out, axis=0) / np.maximum(rows * columns, 1.0), 1.0)
     shrink = np.minimum(each / np.maximum(rows * columns * batch, 1.0), 1.0)
     pieces = of.pieces(stage.contraction)
@@ -149,16 +163,17 @@ def _add_product(of: RawCounts, stage: Stage, rates: _Rates, found: Found) -> No
     spec = of.spec
     per_cell = 1 if spec is None else max(1, spec.matrix.macs_per_cell(stage.op.multiplied))
     k = k / per_cell
-    held, stream = {
+    passes = {
         "os": (_folds(rows, rates.rows) * _folds(columns, rates.cols), k),
         "ws": (_folds(k, rates.rows) * _folds(rows, rates.cols), columns),
         "is": (_folds(k, rates.rows) * _folds(columns, rates.cols), rows),
-    }[rates.dataflow]
+    }
     count = runs * pieces * batch * shrink
     found["product_calls"] += runs * pieces * batch
     found["calls"] += runs * pieces
-    found["array_passes"] += count * held
-    found["array_steps"] += count * held * np.maximum(stream, 1.0)
+    for dataflow, (held, stream) in passes.items():
+        found[f"array_passes_{dataflow}"] += count * held
+        found[f"array_steps_{dataflow}"] += count * held * np.maximum(stream, 1.0)
     found["products"] += runs * each * depth / per_cell / (rates.rows * rates.cols)
     found["product_results"] += runs * np.ceil(each / rates.lanes)
 
@@ -180,8 +195,43 @@ def _add_vector(of: RawCounts, stage: Stage, rates: _Rates, found: Found) -> Non
     found["moved_calls"] += runs * outer
     found["vector_steps"] += runs * np.ceil(each / rates.lanes) * len(ops)
     found["vector_operations"] += runs * each * operations / rates.lanes
+    for kind, cost, cycles in (
+        ("divide_steps", CostClass.DIVIDE, rates.divide),
+        ("transcendental_steps", CostClass.TRANSCENDENTAL, rates.transcendental),
+    ):
+        count = sum(_functions(op, cost) for op in ops)
+        found[kind] += count * cycles * runs * np.ceil(each / rates.lanes)
     if operations > 1:
         found["reduced_steps"] += runs * outer * np.ceil(inner / rates.lanes) * operations
+
+
+def _functions(op: Op, cost: CostClass) -> int:
+    """Return how many functions of a class an operator takes of each element."""
+    if op.family is Family.SOFTMAX:
+        return int(cost is not CostClass.SIMPLE)
+    return int(op.family in (Family.UNARY, Family.BINARY) and op.function.row.cost is cost)
+
+
+def _mean_extent(of: RawCounts, axis: AxisMap) -> Floats:
+    """Return the elements of a dimension in a tile, the mean over tiles; padding counts."""
+    if axis.dim is None:
+        return axis.window * of.ones
+    count = of.parts[:, axis.dim]
+    steps = of.nest.root_shape[axis.dim] - count
+    mean: Floats = (axis.scale * steps + axis.window * count) / axis.per / count
+    return mean
+
+
+def _inside(of: RawCounts, footprint: Footprint, kind: TensorType) -> list[Floats]:
+    """Return how much of a tensor's dimensions a tile has, the mean over tiles: rests are shorter, padding is outside."""
+    found = []
+    for axis, extent in zip(footprint, kind.shape, strict=True):
+        count = of.ones if axis.dim is None else of.parts[:, axis.dim]
+        below = max(0, -axis.offset)
+        above = max(0, axis.offset + axis.size(of.nest.root_shape) - extent)
+        inside = _mean_extent(of, axis) - (below + above) / count
+        found.append(np.clip(inside, 1.0, extent))
+    return found
 
 
 def _transfer(
@@ -209,11 +259,19 @@ def _transfer(
 
 def _add_load(of: RawCounts, buffer: Buffer, rates: _Rates, found: Found) -> None:
     kind = of.nest.types[buffer.tensor]
-    fill, fills = of.tile_bytes(buffer), of.fills(buffer) / _shared(of)
-    fill = np.minimum(fill, kind.size_bytes)
-    extents = [of.extent(axis) for axis in buffer.footprint]
+    fills = of.fills(buffer) / _shared(of)
+    extents = _inside(of, buffer.footprint, kind)
     if buffer.chunk is not None:
-        extents[buffer.chunk[1]] = of.table.k_tile[:, buffer.chunk[0]] * of.ones
+        contraction, position = buffer.chunk
+        whole = of.nest.contractions[contraction].k_extent
+        extents[position] = whole / of.pieces(contraction)
+    fill = kind.storage.bytes * np.prod([of.ones, *extents], axis=0)
+    fill = np.minimum(fill, kind.size_bytes)
+    if buffer.patches is not None and buffer.chunk is not None:
+        pixels = [_mean_extent(of, axis) for axis in buffer.patches.pixels]
+        taps = extents[buffer.chunk[1]] * buffer.patches.taps
+        patches = np.prod([taps, *pixels], axis=0)
+        fill = np.where(of.table.im2col == 1, kind.storage.bytes * patches, fill)
     runs, bursts, pages = _transfer(of, extents, kind, fill, rates)
     found["loads"] += fills
     found["calls"] += fills
@@ -228,7 +286,7 @@ def _add_store(of: RawCounts, stage: Stage, rates: _Rates, found: Found) -> None
     runs, each = _calls(of, stage)
     runs = runs / _shared(of)
     fill = each * kind.storage.bytes
-    extents = [of.extent(axis) for axis in stage.footprint]
+    extents = _inside(of, stage.footprint, kind)
     pieces, bursts, pages = _transfer(of, extents, kind, fill, rates)
     found["stores"] += runs
     found["calls"] += runs

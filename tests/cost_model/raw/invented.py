@@ -30,11 +30,13 @@ def by_the_spec(nest: Nest, table: ScheduleTable) -> Floats:
 
 
 def one_after_the_other(nest: Nest, table: ScheduleTable) -> Floats:
-    """No unit beside another, calls a hundred times dearer than the spec says, array steps nearly free."""
-    prices = dict.fromkeys(RAW_WORK, 0.5) | {"calls": 400.0, "load_runs": 25.0, "array_steps": 0.05}
+    """No unit beside another, calls a hundred times dearer than the spec says, and nests of many stages half as dear
+    again, which no price tells."""
+    prices = dict.fromkeys(RAW_WORK, 0.2) | {"calls": 400.0, "load_runs": 25.0}
     logs = np.log([prices[kind] for kind in RAW_WORK])
     work = RawModel().analyse(nest, table, SPEC).work
-    return RawPrices(np.concatenate([logs, logs, [-20.0, -20.0]])).cycles(work)
+    more = 1.5 if len(nest.stages) > 2 else 1.0
+    return more * RawPrices(np.concatenate([logs, logs, [-20.0, -20.0]])).cycles(work)
 
 
 def by_no_law(nest: Nest, table: ScheduleTable) -> Floats:

@@ -66,7 +66,7 @@ def test_prices_that_made_the_cycles_predict_unseen_ones() -> None:
 def test_units_overlap_between_the_longest_and_the_sum(buffers: float) -> None:
     logs = np.zeros(2 * KINDS + 2)
     work = np.zeros((1, KINDS))
-    work[0, RAW_WORK.index("array_steps")], work[0, RAW_WORK.index("load_bytes")] = 300.0, 400.0
+    work[0, RAW_WORK.index("array_steps_os")], work[0, RAW_WORK.index("load_bytes")] = 300.0, 400.0
     counted = split_work(work, np.array([buffers]))
     for excess, expected in ((-20.0, 700.0), (0.0, 500.0), (8.0, 400.0)):
         logs[-2:] = excess
