@@ -134,9 +134,9 @@ bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedul
 	$(call say,"tuning single operators with autotune and TVM")
 	@$(PY) -m benchmarks.tuning --markdown docs/figures-tuning.md $(if $(JSON),--json $(JSON))
 
-bench-replay: $(BUILT) $(REPLAY)/.installed ## search of tuning spaces beside Optuna, XGBoost and Kernel Tuner; FILES="a.json.gz b.json.gz" adds recordings; SEEDS=25, PEER_SEEDS=10; JSON=file keeps runs and goes on from them
+bench-replay: $(BUILT) $(REPLAY)/.installed ## search of tuning spaces beside Optuna, XGBoost and Kernel Tuner; FILES="a.json.gz b.json.gz" adds recordings; MODELS="gemm nbody", SEEDS=25, PEER_SEEDS=10; JSON=file keeps runs and goes on from them
 	$(call say,"searching recorded tuning spaces")
-	@$(PY) -m benchmarks.replay $(FILES) --seeds $(or $(SEEDS),25) --peer-seeds $(or $(PEER_SEEDS),10) --json $(or $(JSON),build/replay-runs.json) --kernel-tuner $(REPLAY)/bin/python --markdown docs/figures-replay.md
+	@$(PY) -m benchmarks.replay $(FILES) --seeds $(or $(SEEDS),25) --peer-seeds $(or $(PEER_SEEDS),10) --json $(or $(JSON),build/replay-runs.json) $(if $(MODELS),--models $(MODELS)) --kernel-tuner $(REPLAY)/bin/python --markdown docs/figures-replay.md
 
 bench-search: $(BUILT) ## strategies of search at equal numbers of measurements (hours); QUICK=1: minutes, TARGETS=cpu:1: on this CPU, JSON=file keeps runs and goes on from them
 	$(call say,"comparing strategies of search")

@@ -237,9 +237,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     shown = tables(jobs, all_runs(jobs, options.json, options.jobs))
     print("\n\n".join(table.text() for table in shown))
     if options.markdown is not None:
-        files = " ".join(file.name for file in options.files)
         head = NOTE.format(
-            command=f'make bench-replay FILES="{files}"' if files else "make bench-replay",
+            command=_command(options),
             last=options.seeds - 1,
             peer_last=options.peer_seeds - 1,
         )
@@ -247,12 +246,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.markdown.write_text("\n\n".join(page) + "\n")
 
 
+def _command(options: argparse.Namespace) -> str:
+    """Return the command that writes the page."""
+    words = [f'FILES="{" ".join(file.name for file in options.files)}"'] if options.files else []
+    if options.models != list(KERNELS):
+        words.append(f'MODELS="{" ".join(options.models)}"')
+    words += [f"SEEDS={options.seeds}", f"PEER_SEEDS={options.peer_seeds}"]
+    return " ".join(("make bench-replay", *words))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--seeds", type=int, default=25)
     parser.add_argument("--peer-seeds", type=int, default=10)
-    parser.add_argument("--models", nargs="*", choices=list(KERNELS), default=["gemm", "nbody"])
+    parser.add_argument("--models", nargs="*", choices=list(KERNELS), default=list(KERNELS))
     parser.add_argument("--kernel-tuner", help="an interpreter that has Kernel Tuner")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--json", type=Path, help="keep runs here, and do not repeat these")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,8 @@ from autotune.cost_model.dataset import Dataset
 from autotune.cost_model.forest import Forest
 
 Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
+Rows = npt.NDArray[Any]
+"""Features in single or double precision: trees round them to single."""
 Ints = npt.NDArray[np.int64]
 
 FOLDS = 5
@@ -67,7 +69,7 @@ BLOCK = 1 << 16
 """Rows that are copied at a time."""
 
 
-def singles(x: Floats, rows: npt.NDArray[np.bool_]) -> Singles:
+def singles(x: Floats, rows: npt.NDArray[np.bool_]) -> Rows:
     """Return the chosen ``rows`` [n] of ``x`` [n, F] in single precision, which is what trees read.
 
     They are copied block by block: of a million rows every copy counts.
@@ -80,7 +82,7 @@ def singles(x: Floats, rows: npt.NDArray[np.bool_]) -> Singles:
 
 
 def boost(
-    x: Floats | Singles,
+    x: Rows,
     y: Floats,
     weight: Floats,
     seed: int,

@@ -118,7 +118,8 @@ class Layout:
         if fewest is None:
             return lay_out(self.spec, *self.fixed, *rest)
         best = np.argsort(least, kind="stable"), least, fewest.cycles
-        return lay_out(self.spec, *self.fixed, *rest, best=best)
+        arguments: tuple[Any, ...] = (*self.fixed, *rest, best)
+        return lay_out(self.spec, *arguments)
 
 
 KINDS = (
