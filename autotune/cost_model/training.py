@@ -12,6 +12,7 @@ from autotune.cost_model.dataset import Dataset
 from autotune.cost_model.forest import Forest
 
 Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
 Rows = npt.NDArray[Any]
 """Features in single or double precision: trees round them to single."""
 Ints = npt.NDArray[np.int64]
@@ -216,7 +217,7 @@ def train(
     )
 
 
-def evaluate(forest: Forest | None, x: Floats) -> Floats:
+def evaluate(forest: Forest | None, x: Floats | Singles) -> Floats:
     """Predictions [n], 0 where nothing was learned."""
     return np.zeros(len(x)) if forest is None else forest.predict(x)
 
