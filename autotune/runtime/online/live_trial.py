@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from autotune.runtime.online.bursts import Bursts, BurstShape
 from autotune.runtime.online.compared_runs import ComparedRuns, Comparison, Scope
+from autotune.runtime.online.known_noise import noise_of
 from autotune.runtime.online.paired_test import PairedTest, Verdict
 from autotune.runtime.online.trial_budget import TrialBudget
 from autotune.tuner.contest import LOOKS, RISK
@@ -21,8 +22,8 @@ from autotune.tuner.contest import LOOKS, RISK
 MOST_BURSTS = 2 * LOOKS[-1]
 """Bursts of a trial at most: where callers never let one run alone, its first step shows nothing."""
 
-PATIENCE = LOOKS[1]
-"""Bursts after which a gain waits for no other change."""
+PATIENCE, PATIENCE_COUNTED = LOOKS[1], 8
+"""Bursts after which a gain waits for no other change, on this CPU and elsewhere."""
 
 C = TypeVar("C")
 
@@ -39,14 +40,19 @@ class LiveTrial(Generic[C]):
         shape: BurstShape,
         rng: np.random.Generator,
         budget: TrialBudget,
-        are_counted: bool = False,
+        known: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        """``are_counted`` is as ``PairedTest`` has it."""
+        """``known`` are runs [runs, steps] of the current version that tell its noise; None where it has a long tail."""
         self._bursts = Bursts(shape, rng, budget)
         self._runs = ComparedRuns(shape, budget)
         risk = RISK / max(1, len(scopes))  # of all changes together
-        self.tests = [(change, scope, PairedTest(risk, are_counted)) for change, scope in scopes]
-        self.whole = PairedTest(RISK, are_counted)
+        self._patience = PATIENCE if known is None else PATIENCE_COUNTED
+
+        def test(risk: float, places: Sequence[int]) -> PairedTest:
+            return PairedTest(risk, None if known is None else noise_of(known, places))
+
+        self.tests = [(change, scope, test(risk, scope.before)) for change, scope in scopes]
+        self.whole = test(RISK, () if known is None else range(known.shape[1]))
         self._medians: list[npt.NDArray[np.int64]] = []
         self.bursts = 0
         """Bursts of the proposed version so far."""
@@ -68,13 +74,13 @@ class LiveTrial(Generic[C]):
     def evaluate(self) -> bool:
         """Compare the bursts that came in; return True once all changes are decided or the version is clearly worse.
 
-        Also after ``MOST_BURSTS``, and after ``PATIENCE`` once a change is better: the others may be tried beside it.
+        Also after ``MOST_BURSTS``, and after some bursts (``PATIENCE``) once a change is better: the others may be tried beside it.
         """
         for one in self._runs.comparisons():
             self._take_in(one)
         verdicts = [test.verdict for _, _, test in self.tests]
         is_decided = Verdict.OPEN not in verdicts
-        is_decided |= Verdict.BETTER in verdicts and self.bursts >= PATIENCE
+        is_decided |= Verdict.BETTER in verdicts and self.bursts >= self._patience
         if is_decided or self.whole.verdict is Verdict.WORSE or self.bursts >= MOST_BURSTS:
             self._bursts.is_open = False
         return not self._bursts.is_open

@@ -131,6 +131,10 @@ class Serving:
         chosen = alone if len(alone) >= self.pace.window_runs // 2 else rows
         return median_seconds(self._window.steps, chosen[:, :-1])
 
+    def known_runs(self) -> Nanoseconds | None:
+        """Return the newest runs of the published version, [runs, steps]; None on this CPU, whose noise has a long tail."""
+        return None if self.pace.is_here else self._window.rows()[:, :-1]
+
 
 class _Window:
     """The newest runs of one version: a copy of their times, and no object of any, as the profile has them.
