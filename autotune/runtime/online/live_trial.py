@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from autotune.runtime.online.bursts import Bursts, BurstShape
 from autotune.runtime.online.compared_runs import ComparedRuns, Comparison, Scope
-from autotune.runtime.online.known_noise import noise_of
+from autotune.runtime.online.known_noise import Noise, noise_of
 from autotune.runtime.online.paired_test import PairedTest, Verdict
 from autotune.runtime.online.trial_budget import TrialBudget
 from autotune.tuner.contest import LOOKS, RISK
@@ -42,17 +42,15 @@ class LiveTrial(Generic[C]):
         budget: TrialBudget,
         known: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        """``known`` are runs [runs, steps] of the current version that tell its noise; None where it has a long tail."""
+        """``known`` are runs [runs, steps] of the current version, which tell its noise; None where it has a long tail."""
         self._bursts = Bursts(shape, rng, budget)
         self._runs = ComparedRuns(shape, budget)
         risk = RISK / max(1, len(scopes))  # of all changes together
-        self._patience = PATIENCE if known is None else PATIENCE_COUNTED
-
-        def test(risk: float, places: Sequence[int]) -> PairedTest:
-            return PairedTest(risk, None if known is None else noise_of(known, places))
-
-        self.tests = [(change, scope, test(risk, scope.before)) for change, scope in scopes]
-        self.whole = test(RISK, () if known is None else range(known.shape[1]))
+        self._known, by_size = known, known is not None
+        self._freedom = 0 if known is None else len(known) - 1
+        self._patience = PATIENCE_COUNTED if by_size else PATIENCE
+        self.tests = [(change, scope, PairedTest(risk, by_size)) for change, scope in scopes]
+        self.whole = PairedTest(RISK, by_size)
         self._medians: list[npt.NDArray[np.int64]] = []
         self.bursts = 0
         """Bursts of the proposed version so far."""
@@ -96,10 +94,17 @@ class LiveTrial(Generic[C]):
         self.bursts += 1
         rows = np.stack([run.nanoseconds for run in one.proposed])
         self._medians.append(np.median(rows, axis=0).astype(np.int64))
+        if self._known is not None:  # the noise may change meanwhile
+            self._known = np.vstack([self._known, *(run.nanoseconds for run in one.current)])
         for _, scope, test in self.tests:
             ratio = one.log_ratio(scope)
             if ratio is not None:
-                test.add(ratio)
+                test.add(ratio, self._noise(scope.before))
         whole = one.whole()
         if whole is not None:
-            self.whole.add(whole)
+            self.whole.add(whole, self._noise(range(len(one.current[0].nanoseconds))))
+
+    def _noise(self, places: Sequence[int]) -> Noise | None:
+        """Return the noise of some steps of the current version; None if it is not known."""
+        known = self._known
+        return None if known is None else noise_of(known, places, self._freedom)

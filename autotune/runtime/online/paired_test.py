@@ -36,12 +36,12 @@ class Verdict(StrEnum):
 class PairedTest:
     """Takes log ratios of the proposed over the current time, one for each pair, until it decides.
 
-    ``risk`` bounds the probability that it finds a version better which is not. With a known ``noise`` one half of it is for
-    the looks by size, the other half for the sign test.
+    ``risk`` bounds the probability that it finds a version better which is not. If differences may decide ``by_size``, one
+    half of it is for those looks, the other half for the sign test.
     """
 
-    def __init__(self, risk: float = RISK, noise: Noise | None = None) -> None:
-        self._risk, self._noise = risk if noise is None else risk / 2, noise
+    def __init__(self, risk: float = RISK, by_size: bool = False) -> None:
+        self._risk, self._by_size = risk / 2 if by_size else risk, by_size
         self.ratios: list[float] = []
         self.verdict = Verdict.OPEN
 
@@ -55,15 +55,15 @@ class PairedTest:
         """Share of the time that the proposed version saves, by the median pair; 0 without pairs."""
         return -math.expm1(statistics.median(self.ratios)) if self.ratios else 0.0
 
-    def add(self, log_ratio: float) -> None:
-        """Take in one pair. Does nothing once the test has decided."""
+    def add(self, log_ratio: float, noise: Noise | None = None) -> None:
+        """Take in one pair, with the noise as it is known by now. Does nothing once the test has decided."""
         if self.verdict is Verdict.OPEN:
             self.ratios.append(log_ratio)
-            self.verdict = self._decide(len(self.ratios))
+            self.verdict = self._decide(len(self.ratios), noise)
 
-    def _decide(self, pairs: int) -> Verdict:
-        if self._noise is not None and pairs in EARLY_LOOKS:
-            return self._by_size(self._noise)
+    def _decide(self, pairs: int, noise: Noise | None) -> Verdict:
+        if self._by_size and pairs in EARLY_LOOKS:
+            return Verdict.OPEN if noise is None else self._sized(noise)
         if pairs in HARM_LOOKS and sum(r > HARM for r in self.ratios) >= pairs - pairs // 8:
             return Verdict.WORSE
         if pairs not in LOOKS:
@@ -73,7 +73,7 @@ class PairedTest:
         ends = pairs == LOOKS[-1] or self.wins <= pairs / 2
         return Verdict.NO_BETTER if ends else Verdict.OPEN
 
-    def _by_size(self, noise: Noise) -> Verdict:
+    def _sized(self, noise: Noise) -> Verdict:
         """Decide by the size of the difference, if it is clear."""
         least = -math.log1p(MARGIN)
         if exceeds([least - ratio for ratio in self.ratios], noise, self._risk):
