@@ -50,7 +50,7 @@ def tried(
 
 def share_adopted(trials: int, gain: float, noise: float, seed: int = 0, **how: float) -> float:
     rng = np.random.default_rng(seed)
-    tests = (tried(rng, gain, noise, **how) for _ in range(trials))  # type: ignore[arg-type]
+    tests = (tried(rng, gain, noise, **how) for _ in range(trials))
     return sum(test.verdict is Verdict.BETTER for test in tests) / trials
 
 
