@@ -49,8 +49,8 @@ TAIL = """
 
 Aims: regret under 2 % after 60 fresh measurements, at least 90 % of the oracle's saving, never below never learning. A drift is answered
 with 24 known candidates measured again, and 36 measurements of a search. In these scenarios the oracle's plan is
-nearly that of the undisturbed machine: tuned once is as good, and what learning wins it wins in its first 25 runs: it searches after
-16, and live requests judge until then. These are 10 % of the {runs} runs; two networks in turns pay that twice.
+nearly that of the undisturbed machine: tuned once is as good, and what learning wins it wins in its first 13 runs: it searches after
+8, and live requests judge until then. These are 5 % of the {runs} runs; two networks in turns pay that twice.
 A run here takes a fraction of a millisecond: *all cycles* counts measurements as if
 the accelerator itself made them between {runs} runs, and the last column says how many runs repay them.
 """

@@ -81,12 +81,12 @@ class Followed:
 
     def swaps_after(self, run: int) -> int:
         """Plans that replaced the one that ran, from a run of the scenario on."""
-        last: dict[str, ProgramTable] = {}
+        last: dict[str, int] = {}
         swaps = 0
         for place, table in enumerate(self.tables):
-            before = last.get(table.graph.name, table)
-            swaps += place >= run and before is not table
-            last[table.graph.name] = table
+            before = last.get(table.graph.name, table.plan_version)
+            swaps += place >= run and before != table.plan_version
+            last[table.graph.name] = table.plan_version
         return swaps
 
     @property

@@ -32,7 +32,8 @@ _LATE = 8
 class BurstShape:
     """Runs of a burst: the first are ``cold`` and count nothing, the others are ``counted``, an odd number.
 
-    Between two bursts lie ``gap`` times as many requests at least.
+    Between two bursts lie ``gap`` times as many requests at least. With a gap of 0 the first burst comes at once, and the next
+    ones at once or one request behind those that are compared.
     """
 
     cold: int
@@ -55,7 +56,7 @@ class BurstShape:
 class Bursts:
     """Plans the bursts of a trial by the numbers of requests. ``take`` is for requests, of any threads, and waits for no lock.
 
-    At most one request in ``gap`` + 1 belongs to a burst; none while the ``budget`` is spent. Requests outside of the
+    At most one request in ``gap`` + 1, or in two, belongs to a burst; none while the ``budget`` is spent. Requests outside of the
     ``window`` need not ask.
     """
 
@@ -65,6 +66,8 @@ class Bursts:
         self._paid = -1
         """Number of the last burst that the budget paid for: decided by its first request, whichever that is."""
         self._planning = threading.Lock()
+        self._last = 2 * shape.runs - (0 if shape.gap else 2)
+        """Place in a burst's window behind which the next burst is planned: without a gap the last run that is compared does."""
         self.number = 0
         """Number of the burst that is under way, or comes next."""
         self.is_open = True
@@ -82,16 +85,16 @@ class Bursts:
         if not self.is_open:
             return None
         if self._begin is None:
-            self._begin = request + self._gap()
+            self._begin = request + (self._gap() if self.shape.gap else 0)
         at = request - self._begin
         if at < 0:
             return None
         if at < self.shape.runs:
             return self.number if self._paid == self.number else self._opened(request)
-        if at > 2 * self.shape.runs and self._planning.acquire(blocking=False):
+        if at > self._last and self._planning.acquire(blocking=False):
             try:
-                if request - self._begin > 2 * self.shape.runs:  # no other thread was faster
-                    self._begin = request + self._gap() - self.shape.runs
+                if request - self._begin > self._last:  # no other thread was faster
+                    self._begin = request + self._gap() - min(1, self.shape.gap) * self.shape.runs
                     self.number += 1
             finally:
                 self._planning.release()

@@ -104,7 +104,7 @@ class OnlineOptions:
 
     rule: DriftRule | HostDriftRule | None = None
     margin: float = 0.02
-    routine_runs: int = 8
+    routine_runs: int = 4
     remeasure: int = 24
     measure: int = 36
     backlog_runs: int = 4096

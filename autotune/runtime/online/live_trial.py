@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from autotune.runtime.online.bursts import Bursts, BurstShape
 from autotune.runtime.online.compared_runs import ComparedRuns, Comparison, Scope
+from autotune.runtime.online.known_noise import Noise, noise_of
 from autotune.runtime.online.paired_test import PairedTest, Verdict
 from autotune.runtime.online.trial_budget import TrialBudget
 from autotune.tuner.contest import LOOKS, RISK
@@ -21,8 +22,8 @@ from autotune.tuner.contest import LOOKS, RISK
 MOST_BURSTS = 2 * LOOKS[-1]
 """Bursts of a trial at most: where callers never let one run alone, its first step shows nothing."""
 
-PATIENCE = LOOKS[1]
-"""Bursts after which a gain waits for no other change."""
+PATIENCE, PATIENCE_COUNTED = LOOKS[1], 8
+"""Bursts after which a gain waits for no other change, on this CPU and elsewhere."""
 
 C = TypeVar("C")
 
@@ -39,14 +40,17 @@ class LiveTrial(Generic[C]):
         shape: BurstShape,
         rng: np.random.Generator,
         budget: TrialBudget,
-        are_counted: bool = False,
+        known: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        """``are_counted`` is as ``PairedTest`` has it."""
+        """``known`` are runs [runs, steps] of the current version, which tell its noise; None where it has a long tail."""
         self._bursts = Bursts(shape, rng, budget)
         self._runs = ComparedRuns(shape, budget)
         risk = RISK / max(1, len(scopes))  # of all changes together
-        self.tests = [(change, scope, PairedTest(risk, are_counted)) for change, scope in scopes]
-        self.whole = PairedTest(RISK, are_counted)
+        self._known, by_size = known, known is not None
+        self._freedom = 0 if known is None else len(known) - 1
+        self._patience = PATIENCE_COUNTED if by_size else PATIENCE
+        self.tests = [(change, scope, PairedTest(risk, by_size)) for change, scope in scopes]
+        self.whole = PairedTest(RISK, by_size)
         self._medians: list[npt.NDArray[np.int64]] = []
         self.bursts = 0
         """Bursts of the proposed version so far."""
@@ -68,13 +72,13 @@ class LiveTrial(Generic[C]):
     def evaluate(self) -> bool:
         """Compare the bursts that came in; return True once all changes are decided or the version is clearly worse.
 
-        Also after ``MOST_BURSTS``, and after ``PATIENCE`` once a change is better: the others may be tried beside it.
+        Also after ``MOST_BURSTS``, and after some bursts (``PATIENCE``) once a change is better: the others may be tried beside it.
         """
         for one in self._runs.comparisons():
             self._take_in(one)
         verdicts = [test.verdict for _, _, test in self.tests]
         is_decided = Verdict.OPEN not in verdicts
-        is_decided |= Verdict.BETTER in verdicts and self.bursts >= PATIENCE
+        is_decided |= Verdict.BETTER in verdicts and self.bursts >= self._patience
         if is_decided or self.whole.verdict is Verdict.WORSE or self.bursts >= MOST_BURSTS:
             self._bursts.is_open = False
         return not self._bursts.is_open
@@ -90,10 +94,17 @@ class LiveTrial(Generic[C]):
         self.bursts += 1
         rows = np.stack([run.nanoseconds for run in one.proposed])
         self._medians.append(np.median(rows, axis=0).astype(np.int64))
+        if self._known is not None:  # the noise may change meanwhile
+            self._known = np.vstack([self._known, *(run.nanoseconds for run in one.current)])
         for _, scope, test in self.tests:
             ratio = one.log_ratio(scope)
             if ratio is not None:
-                test.add(ratio)
+                test.add(ratio, self._noise(scope.before))
         whole = one.whole()
         if whole is not None:
-            self.whole.add(whole)
+            self.whole.add(whole, self._noise(range(len(one.current[0].nanoseconds))))
+
+    def _noise(self, places: Sequence[int]) -> Noise | None:
+        """Return the noise of some steps of the current version; None if it is not known."""
+        known = self._known
+        return None if known is None else noise_of(known, places, self._freedom)

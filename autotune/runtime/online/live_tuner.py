@@ -268,8 +268,8 @@ class LiveTuner:
             expected_gain_seconds=sum(edit.gain_seconds for edit in version.edits),
             run_seconds=sum(seconds.values()),
         )
-        shape, are_counted = self._pace.shape(sum(seconds.values())), not self._pace.is_here
-        trial = LiveTrial(scopes, shape, self._rng, self.budget, are_counted)
+        shape, known = self._pace.shape(sum(seconds.values())), self._serving.known_runs()
+        trial = LiveTrial(scopes, shape, self._rng, self.budget, known)
         self._open = OpenTrial(trial, current, proposed, seconds, undone)
         self._serving.begin_trial(trial, [proposed.table])
 

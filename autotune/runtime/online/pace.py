@@ -27,12 +27,12 @@ class Pace:
         return BurstShape.of(run_seconds) if self.is_here else ONE_RUN
 
 
-ONE_RUN = BurstShape(0, 1, gap=1)
-"""Bursts on a machine whose costs are counted: no run is cold, and one says all. Two pairs decide, if they agree. With a gap of 3
-a trial took twice as long: of a scenario of 240 runs that is 3 per cent, and 20 under noise. The budget bounds what it costs."""
+ONE_RUN = BurstShape(0, 1, gap=0)
+"""Bursts on a machine whose costs are counted: no run is cold, and one says all. Every other run or third one is on trial: what
+is proposed there is mostly better, and the budget bounds what it costs. With a gap of 1 a trial took twice as long."""
 HERE = Pace(window_runs=64, rounds=3, is_here=True)
 """Medians of 64 runs of one program differ by a few per cent on this CPU."""
-COUNTED = Pace(window_runs=16, rounds=1, is_here=False)
+COUNTED = Pace(window_runs=8, rounds=1, is_here=False)
 """On an emulated machine a run differs from another one by its noise, which its specification bounds to some per cent."""
 
 

@@ -4,6 +4,9 @@ The sign test of contests (``tuner.contest``), with a bound of futility and one 
 busy machine; a median says by how much. A pair is two requests: of two versions that take equally long, whatever the noise,
 each is the faster one in half of them. The mean of two neighbours beside one has no such symmetry: most single requests are
 faster than the mean of two whose times have a long tail.
+
+Where the noise of a run is known and light-tailed, as on emulated machines, the size of the difference decides first
+(``known_noise``); what is left open goes on to the sign test.
 """
 
 from __future__ import annotations
@@ -12,12 +15,11 @@ import math
 import statistics
 from enum import StrEnum
 
+from autotune.runtime.online.known_noise import EARLY_LOOKS, Noise, exceeds, falls_short
 from autotune.tuner.contest import LOOKS, MARGIN, RISK, needed_wins
 
 HARM = math.log(1.1)
 """Logarithm of a ratio that is clearly worse."""
-EXACT_PAIRS, EXACT = 2, 1e-9
-"""Pairs that decide where costs are counted, if their ratios differ by no more: such a machine has no noise."""
 HARM_LOOKS = (4, 8)
 """Pairs after which the test ends if all but one in eight are clearly worse."""
 
@@ -34,12 +36,12 @@ class Verdict(StrEnum):
 class PairedTest:
     """Takes log ratios of the proposed over the current time, one for each pair, until it decides.
 
-    ``risk`` bounds the probability that it finds a version better which is not. Where costs ``are_counted``, pairs that are
-    equal show that there is no noise, and decide.
+    ``risk`` bounds the probability that it finds a version better which is not. If differences may decide ``by_size``, one
+    half of it is for those looks, the other half for the sign test.
     """
 
-    def __init__(self, risk: float = RISK, are_counted: bool = False) -> None:
-        self._risk, self._are_counted = risk, are_counted
+    def __init__(self, risk: float = RISK, by_size: bool = False) -> None:
+        self._risk, self._by_size = risk / 2 if by_size else risk, by_size
         self.ratios: list[float] = []
         self.verdict = Verdict.OPEN
 
@@ -53,17 +55,15 @@ class PairedTest:
         """Share of the time that the proposed version saves, by the median pair; 0 without pairs."""
         return -math.expm1(statistics.median(self.ratios)) if self.ratios else 0.0
 
-    def add(self, log_ratio: float) -> None:
-        """Take in one pair. Does nothing once the test has decided."""
+    def add(self, log_ratio: float, noise: Noise | None = None) -> None:
+        """Take in one pair, with the noise as it is known by now. Does nothing once the test has decided."""
         if self.verdict is Verdict.OPEN:
             self.ratios.append(log_ratio)
-            self.verdict = self._decide(len(self.ratios))
+            self.verdict = self._decide(len(self.ratios), noise)
 
-    def _decide(self, pairs: int) -> Verdict:
-        if self._are_counted and pairs == EXACT_PAIRS and math.isclose(*self.ratios, abs_tol=EXACT):
-            if self.ratios[0] > HARM:
-                return Verdict.WORSE
-            return Verdict.BETTER if self.wins == pairs else Verdict.NO_BETTER
+    def _decide(self, pairs: int, noise: Noise | None) -> Verdict:
+        if self._by_size and pairs in EARLY_LOOKS:
+            return Verdict.OPEN if noise is None else self._sized(noise)
         if pairs in HARM_LOOKS and sum(r > HARM for r in self.ratios) >= pairs - pairs // 8:
             return Verdict.WORSE
         if pairs not in LOOKS:
@@ -72,3 +72,13 @@ class PairedTest:
             return Verdict.BETTER
         ends = pairs == LOOKS[-1] or self.wins <= pairs / 2
         return Verdict.NO_BETTER if ends else Verdict.OPEN
+
+    def _sized(self, noise: Noise) -> Verdict:
+        """Decide by the size of the difference, if it is clear."""
+        least = -math.log1p(MARGIN)
+        if exceeds([least - ratio for ratio in self.ratios], noise, self._risk):
+            return Verdict.BETTER
+        if exceeds([ratio - HARM for ratio in self.ratios], noise, self._risk):
+            return Verdict.WORSE
+        hopeless = falls_short([least - ratio for ratio in self.ratios], noise)
+        return Verdict.NO_BETTER if hopeless else Verdict.OPEN

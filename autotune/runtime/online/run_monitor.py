@@ -20,7 +20,7 @@ CHANGE_TOLERANCE = 0.01
 STALE_RUNS, STALE_FACTOR, STALE_FLOOR = 3, 2.0, 0.05
 """A model is stale whose error in the first runs is so many times, and by so much, above what it was calibrated to."""
 
-ROUTINE_GROWTH, ROUTINE_MOST_RUNS = 8, 1 << 20
+ROUTINE_GROWTH, ROUTINE_MOST_RUNS = 16, 1 << 20
 """After each routine learning, the next waits for so many times as many runs, until a drift or another plan."""
 
 ROUTINE_SECONDS_HERE = 20.0

@@ -96,3 +96,10 @@ def test_callers_that_skip_numbers_are_held_to_the_budget_too() -> None:
         planned = bursts(budget)
         numbers = [planned.take(2 * (tick // 2) + first % 2) for tick in range(6000)]
         assert set(numbers) == {None}
+
+
+def test_without_a_gap_a_burst_comes_at_once_and_the_next_ones_behind_what_is_compared() -> None:
+    planned = Bursts(BurstShape(0, 1, gap=0), np.random.default_rng(0), TrialBudget())
+    taken = [request for request in range(7, 2007) if planned.take(request) is not None]
+    assert taken[0] == 7
+    assert set(np.diff(taken).tolist()) == {2, 3}

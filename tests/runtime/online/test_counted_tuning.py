@@ -23,7 +23,6 @@ from autotune.runtime.execution.program_table import CurrentTable, compile_table
 from autotune.runtime.online import proposer as proposer_module
 from autotune.runtime.online.live_tuner import LiveTuner
 from autotune.runtime.online.pace import COUNTED
-from autotune.runtime.online.paired_test import PairedTest, Verdict
 from autotune.runtime.online.proposer import LocalProposer, Occasion, Version
 from autotune.runtime.online.serving import Serving
 from autotune.runtime.online.step_drafts import counted_costs
@@ -166,20 +165,6 @@ def test_a_machine_that_changes_to_and_fro_brings_one_reversal_at_most_for_each_
     assert b.kinds().count(EventKind.SPLIT) == 3
 
 
-def test_equal_pairs_decide_where_costs_are_counted_and_others_do_not() -> None:
-    for ratio, verdict in ((-0.1, Verdict.BETTER), (0.0, Verdict.NO_BETTER), (0.3, Verdict.WORSE)):
-        test = PairedTest(are_counted=True)
-        test.add(ratio)
-        assert test.verdict is Verdict.OPEN
-        test.add(ratio)
-        assert test.verdict is verdict
-    noisy, here = PairedTest(are_counted=True), PairedTest()
-    for ratio in (-0.1, -0.12):
-        noisy.add(ratio)
-        here.add(-0.1)
-    assert noisy.verdict is here.verdict is Verdict.OPEN
-
-
 def test_edits_between_two_plans_make_one_of_the_other_and_each_stands_alone() -> None:
     one, other = grouped(("p0", "t0")), grouped(("t0", "p1"), ("t1",))
     edits = edits_between(one, other)
@@ -209,14 +194,15 @@ def test_an_edit_that_computes_other_numbers_never_serves(monkeypatch: pytest.Mo
     assert b.published.current.plan_version == 0
 
 
-def test_a_noisy_machine_takes_the_sequential_test_and_finds_the_merge_still() -> None:
-    machine = EmulatorTarget(SPEC)
-    machine.drift(Drift(noise=0.01))
-    b = Bench(machine, grouped())
-    b.run(900)
-    measured = [event for event in b.tuner.events if "pairs" in event.figures]
-    assert measured and min(event.figures["pairs"] for event in measured) >= 4
-    assert EventKind.SWAPPED in b.kinds()
+def test_the_size_of_a_gain_decides_within_few_pairs_on_a_noisy_machine() -> None:
+    for noise, most in ((0.01, 4.0), (0.03, 12.0)):
+        machine = EmulatorTarget(SPEC)
+        machine.drift(Drift(noise=noise))
+        b = Bench(machine, grouped())
+        b.run(100)
+        pairs = [x.figures["pairs"] for x in b.tuner.events if "pairs" in x.figures]
+        assert b.kinds().count(EventKind.SWAPPED) == 1
+        assert pairs and pairs[0] <= most
 
 
 def test_energy_is_what_a_plan_for_energy_is_judged_by() -> None:
