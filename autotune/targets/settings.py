@@ -12,13 +12,14 @@ from autotune.targets.spec import HardwareSpec
 from autotune.targets.toml_spec import SECTIONS
 
 Value = int | float | str
-"""A number of a spec, or the name of a dataflow or layout."""
+"""A number or a truth of a spec, or the name of a dataflow or layout."""
 Assignment = Mapping[str, Value]
 """Values by dotted key."""
 
 TOP: Mapping[str, type] = {"cores": int, "clock_hz": float, "layout": str, "tile_multiple": int}
 """Keys outside of all sections."""
 _UNITS = {"Ki": 1 << 10, "Mi": 1 << 20}
+_TRUTHS = {"true": True, "false": False}
 _EXAMPLE = "such as dram.bytes_per_cycle=12.8,25.6,51.2"
 
 
@@ -91,6 +92,10 @@ def _value(text: str, kind: type, where: str) -> Value:
     """Return a value of a key. Raises ``SpecError`` for a text that is none."""
     if kind is str:
         return text
+    if kind is bool:
+        if text not in _TRUTHS:
+            raise SpecError(f"{where}: {text!r} is not true or false")
+        return _TRUTHS[text]
     unit = _UNITS.get(text[-2:], 1)
     digits = text if unit == 1 else text[:-2]
     try:
@@ -128,6 +133,8 @@ def spelled_assignment(assignment: Assignment) -> str:
 
 def spelled_value(value: Value) -> str:
     """Return a value as ``--set`` takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -47,8 +47,8 @@ ALWAYS_INLINE uint16_t fp16_of_fp32(float value) {
     union { float number; uint32_t bits; } word = {value}, near;
     uint32_t sign = word.bits >> 16 & 0x8000u;
     near.number = near_fp16(fabsf(value));
-    uint32_t small = (uint32_t)(int32_t)(clipped(near.number, 0.0f, 1.0f) * 0x1p24f);
-    uint32_t bits = near.number < 0x1p-14f ? small : (near.bits >> 13) - (112u << 10);
+    float small = near.number < 0x1p-14f ? near.number : 0.0f; /* a NaN is no integer */
+    uint32_t bits = near.number < 0x1p-14f ? (uint32_t)(int32_t)(small * 0x1p24f) : (near.bits >> 13) - (112u << 10);
     bits = near.number > 65504.0f ? 0x7C00u : bits;
     return (uint16_t)(sign | (value != value ? 0x7E00u : bits));
 }

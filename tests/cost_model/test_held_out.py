@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from autotune.cost_model.held_out import FEWEST_CHOICES, HeldOut
+from autotune.cost_model.held_out import FEWEST_CHOICES, SAME_REGRET, HeldOut
 from autotune.cost_model.metrics import group_metrics
 
 ROWS = 8
@@ -68,6 +68,25 @@ def test_better_choices_of_few_groups_do_not_outweigh_a_larger_error(
 ) -> None:
     data = costs(groups)
     assert wrong_in(data, 0.0, 1.3).improves_on(wrong_in(data, 0.9), data) is improves
+
+
+@pytest.mark.parametrize(
+    ("regret", "scale", "improves"),
+    [
+        (0.9, 2.0, True),  # half the error for a regret that nothing tells from none
+        (1.1, 2.0, False),
+        (0.9, 1.0001, False),  # alike in error: the regret decides
+    ],
+)
+def test_a_regret_that_no_measurement_tells_does_not_outweigh_half_the_error(
+    regret: float, scale: float, improves: bool
+) -> None:
+    keys = np.repeat([f"g{i}" for i in range(40)], 2)
+    dearer = 100.0 * (1.0 + regret * SAME_REGRET)
+    data = SimpleNamespace(cycles=np.tile([100.0, dearer], 40), keys=keys)
+    swapped = np.tile([100.0 * 1.0001, 100.0], 40)
+    simpler = predicting(scale * data.cycles)
+    assert predicting(swapped).improves_on(simpler, data) is improves
 
 
 def test_two_schedules_are_a_choice_as_in_the_regret_that_is_printed() -> None:

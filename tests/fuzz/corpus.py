@@ -214,7 +214,7 @@ def _convert() -> Program:
         make(
             Opcode.CONVERT, size0=5, size4=9, dst_base=300, dst_stride0=9, dst_stride4=1, src_base=7, src_stride0=10,
             src_stride4=1, dst_format=int(to), src_format=int(source), scale=0.25, divide=(to + source) % 2,
-            dst_zero=3 if to > Format.BF16 else 0, src_zero=-5 if source > Format.BF16 else 0,
+            dst_zero=0 if to.is_float else 3, src_zero=0 if source.is_float else -5,
         )
         for to in Format
         for source in Format

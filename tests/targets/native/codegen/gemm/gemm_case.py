@@ -172,7 +172,7 @@ def with_panels(shape: GemmShape, width: int) -> GemmShape:
 
 def _narrow(rng: np.random.Generator, format: Format, count: int) -> np.ndarray:
     """Numbers of a format as float32: whole ones of all of its range, or normal ones."""
-    if format is Format.BF16:
+    if format.is_float:
         return rng.standard_normal(count).astype(ARRAY_TYPES[format]).astype(np.float32)
     limits = np.iinfo(ARRAY_TYPES[format])
     return rng.integers(limits.min, limits.max, count, endpoint=True).astype(np.float32)
