@@ -39,7 +39,7 @@ Mask = npt.NDArray[np.bool_]
 FEWEST_CHOICES = 30
 """Groups with a choice from which on a lower regret outweighs a larger error."""
 
-SAME_REGRET = 0.001
+SAME_REGRET = 0.002
 """Difference of regrets that no measurement tells: programs repeat to 1.5 % on a CPU, and costs of choices that differ by
 less are as good."""
 

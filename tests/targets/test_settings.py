@@ -22,7 +22,7 @@ def own_value(key: str) -> object:
 @pytest.mark.parametrize("key", KEYS)
 def test_every_key_takes_its_own_value_and_changes_nothing(key: str) -> None:
     value = own_value(key)
-    setting = Setting.parse(f"{key}={value}")
+    setting = Setting.parse(f"{key}={str(value).lower()}")
     made = with_settings(EDGE, assignments([setting])[0])
     assert made.profile_id == EDGE.profile_id
     assert type(setting.values[0]) is KEYS[key]
