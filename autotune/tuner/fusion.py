@@ -130,6 +130,7 @@ class _Search:
         baselines = (alone, rule)
         history: list[TriedPlan] = []
         stop: KeyboardInterrupt | TargetError | None = None
+        certificate: Certificate | None
         began_from: list[str] = []
         opened: list[Partition] = []
 
@@ -149,10 +150,11 @@ class _Search:
             self._cover(state, baselines)
             best = self._best(state, (*_partitions(history), *opened), (*baselines, heuristic))
             found = self._result(best)
+            certificate = self._certificate(state, found, best)
+            problem.report("measure", 1, 1)
         except (KeyboardInterrupt, TargetError) as reason:
-            stop, tried = reason, (*_partitions(history), *opened)
+            stop, tried, certificate = reason, (*_partitions(history), *opened), None
             found = self._found_so_far(state, choices, tried, stop)
-        problem.report("measure", 1, 1)
         result = GraphSearch(
             plan=self._plan(found),
             unfused=self._result(alone),
@@ -161,7 +163,7 @@ class _Search:
             records=tuple(self.evaluator.records),
             trials=tuple(problem.trials),
             history=tuple(history),
-            certificate=None if stop is not None else self._certificate(state, found, best),
+            certificate=certificate,
             model=self.costs.model,
             accuracy=accuracy_of(graph),
             heuristic=measured_choices(self.evaluator, choices) if self.options.measure else None,

@@ -137,6 +137,7 @@ def test_a_crash_costs_one_candidate_and_no_worker(cluster: Cluster) -> None:
 
 
 def test_a_worker_that_stands_still_holds_nobody(cluster: Cluster) -> None:
+    cluster.client.wait_for_workers(WORKERS, timeout=60)  # those killed before come again
     stopped = pids(cluster)[0]
     runner = Runner(EDGE, cluster, clock=lambda: 20.0 * time.monotonic())  # late in a second
     candidates = real_candidates(60)
