@@ -47,8 +47,11 @@ SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A network on so many threads: milliseconds of each engine, the greatest distance of our outputs from the
-    first peer's as a share of their range, that of bf16 from float32's, and why engines did not run it."""
+    """A network on so many threads: milliseconds of each engine, and why engines did not run it.
+
+    ``distance`` is the greatest distance of our outputs from the first peer's, as a share of their range;
+    ``half_distance`` is that of bf16 from float32.
+    """
 
     network: str
     threads: int

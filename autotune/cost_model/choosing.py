@@ -58,9 +58,11 @@ def choose(
     for_each: ForEach | None,
     sure: Mask,
 ) -> Chosen:
-    """Return what answers for the machine of ``data``, the rows of ``records``: the formula, the shared ``base`` as it
-    is, trees on analytic features (on what ``base`` leaves), or where these err by ``MISJUDGED`` a raw model, by its
-    prices alone or with trees. Intervals are calibrated by rows that are ``sure`` [r].
+    """Return what answers for the machine of ``data``, the rows of ``records``.
+
+    Contenders are the formula, the shared ``base`` as it is, and trees on analytic features, which learn what ``base``
+    leaves. Where these err by ``MISJUDGED``, a raw model contends too, by its prices alone or with trees. Rows that are
+    ``sure`` [r] calibrate intervals.
     """
     spread = for_each or in_threads
     everywhere = np.ones(len(data), dtype=bool)

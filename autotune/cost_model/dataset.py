@@ -36,8 +36,8 @@ REMEMBERED_ROWS = 100_000
 class Dataset(PartRows):
     """``r`` measurements and the ``n`` nests that they ran (n ≥ r: a group may have several).
 
-    Per nest [n]: ``x`` [n, F] features, ``work`` [n, W] counts of the ``work_kinds`` of the ``model`` that trees
-    correct, ``owner`` measurement, its ``estimate`` in cycles without any fitted price, ``dynamic_fj``, ``leak_fj`` per cycle,
+    Per nest [n]: ``x`` [n, F] features; ``work`` [n, W] counts of the ``work_kinds`` of ``model``, which trees correct;
+    ``owner``, the measurement; ``estimate``, cycles without any fitted price; ``dynamic_fj``; ``leak_fj`` per cycle;
     ``moved_bytes``. Per measurement [r]: measured costs, ``weight``, group ``keys``, ``networks``.
     """
 

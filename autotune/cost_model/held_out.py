@@ -72,10 +72,12 @@ class Misjudged:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Predictions of every measurement [r] by trees of other folds: cycles, femtojoules, DRAM
-    bytes; ``error`` is log(measured / predicted) cycles, ``scores`` its size over the predicted
-    size, ``low`` and ``high`` the interval in cycles, ``support`` that of the trees for cycles (NaN without),
-    ``x`` [r, F] what trees read of each measurement's main nest."""
+    """Predictions of every measurement [r] by trees of other folds: cycles, femtojoules, DRAM bytes.
+
+    ``error`` is log(measured / predicted) cycles. ``scores`` are its size over the predicted size. ``low`` and ``high``
+    bound the interval in cycles. ``support`` is that of the trees for cycles, NaN without any. ``x`` [r, F] is what
+    trees read of each measurement's main nest.
+    """
 
     cycles: Floats
     energy_fj: Floats
@@ -90,9 +92,9 @@ class HeldOut:
     def improves_on(self, simpler: HeldOut, data: Dataset) -> bool:
         """Return True if these predictions earn their place beside those of a simpler model.
 
-        They do with a smaller error and no larger regret, however few groups tell, or with a regret that is lower by
-        more than two standard errors of at least ``FEWEST_CHOICES`` groups' differences. With half the error or less, a
-        regret that is larger by up to ``SAME_REGRET`` is none.
+        They do with a smaller error and no larger regret, however few groups tell. They also do with a larger error if
+        the regret is clearly lower: by two standard errors of the differences of ``FEWEST_CHOICES`` groups or more.
+        With at most half the error, a regret may be larger by up to ``SAME_REGRET``.
         """
         keys = data.keys.tolist()
         ours, theirs = (

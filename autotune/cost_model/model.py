@@ -180,9 +180,9 @@ class CostModel:
         """Return this model with ``MORE_ROUNDS`` trees that learn what it leaves of measurements, old and new ones.
 
         It takes a fraction of the time of ``fit``, for nothing is held out: intervals and ``metrics`` stay those of
-        this model, and whoever takes it judges it first. Return None for a plain formula, for a raw model, whose prices
-        would stay as they are, for fewer than ``MIN_RECORDS`` measurements, and for more than ``MOST_TREES`` of its own
-        in the end. Takes ``weights`` as ``fit`` does.
+        this model, and whoever takes it judges it first. Takes ``weights`` as ``fit`` does. Return None where there is
+        nothing to extend: a plain formula; a raw model, whose prices would stay; fewer than ``MIN_RECORDS``
+        measurements; or more than ``MOST_TREES`` trees in the end.
         """
         before, learned = self._learned.ratios, self._learned
         trees = 0 if before.cycles is None else len(before.cycles.roots)

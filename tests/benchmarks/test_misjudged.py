@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from autotune.cost_model.held_out import SAME_REGRET
 from autotune.graph.accuracy import Accuracy
 from autotune.lowering.lower import lower
 from autotune.targets.emulator.target import EmulatorTarget
@@ -71,4 +70,4 @@ def test_raw_answers_where_the_stated_machine_is_another(
     metrics = found["metrics"]
     assert found["kind"] == "raw" and not found["failed"]
     assert metrics["mape"] < metrics["guided_mape"] < metrics["formula_mape"]
-    assert metrics["top1_regret"] <= metrics["formula_top1_regret"] + SAME_REGRET
+    assert metrics["top1_regret"] <= metrics["formula_top1_regret"]

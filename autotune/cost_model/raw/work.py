@@ -272,13 +272,8 @@ def _add_load(of: RawCounts, buffer: Buffer, rates: _Rates, found: Found) -> Non
         taps = extents[buffer.chunk[1]] * buffer.patches.taps
         patches = np.prod([taps, *pixels], axis=0)
         fill = np.where(of.table.im2col == 1, kind.storage.bytes * patches, fill)
-    runs, bursts, pages = _transfer(of, extents, kind, fill, rates)
     found["loads"] += fills
-    found["calls"] += fills
-    found["load_runs"] += fills * runs
-    found["load_bytes"] += fills * fill / rates.bandwidth
-    found["load_bursts"] += fills * bursts
-    found["load_pages"] += fills * pages
+    _add_moves(found, "load", fills, fill, _transfer(of, extents, kind, fill, rates), rates)
 
 
 def _add_store(of: RawCounts, stage: Stage, rates: _Rates, found: Found) -> None:
@@ -287,10 +282,22 @@ def _add_store(of: RawCounts, stage: Stage, rates: _Rates, found: Found) -> None
     runs = runs / _shared(of)
     fill = each * kind.storage.bytes
     extents = _inside(of, stage.footprint, kind)
-    pieces, bursts, pages = _transfer(of, extents, kind, fill, rates)
     found["stores"] += runs
-    found["calls"] += runs
-    found["store_runs"] += runs * pieces
-    found["store_bytes"] += runs * fill / rates.bandwidth
-    found["store_bursts"] += runs * bursts
-    found["store_pages"] += runs * pages
+    _add_moves(found, "store", runs, fill, _transfer(of, extents, kind, fill, rates), rates)
+
+
+def _add_moves(
+    found: Found,
+    direction: str,
+    times: Floats,
+    fill: Floats,
+    transfer: tuple[Floats, Floats, Floats],
+    rates: _Rates,
+) -> None:
+    """Count transfers of ``fill`` bytes that happen so many ``times``, each by ``_transfer``'s figures."""
+    pieces, bursts, pages = transfer
+    found["calls"] += times
+    found[f"{direction}_runs"] += times * pieces
+    found[f"{direction}_bytes"] += times * fill / rates.bandwidth
+    found[f"{direction}_bursts"] += times * bursts
+    found[f"{direction}_pages"] += times * pages

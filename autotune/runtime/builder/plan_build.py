@@ -73,9 +73,11 @@ def build_plan(
 ) -> Built:
     """Build a plan within limits; a group that cannot be built is split into its operators.
 
-    With ``tries``, so is a group that takes more cycles than they do apart. Raises ``InputError`` for that on a machine
-    that does not count cycles, the error of a group that cannot be split, ``PlanError`` for groups that do not cover the
-    graph, ``MemoryExceeded`` for a build beyond its memory.
+    With ``tries``, so is a group that takes more cycles than they do apart.
+
+    Raises ``InputError`` for ``tries`` on a machine that does not count cycles, ``PlanError`` for groups that do not
+    cover the graph, and ``MemoryExceeded`` for a build beyond its memory. The error of a group that cannot be split is
+    raised as it is.
     """
     if tries and not isinstance(target, EmulatorTarget):
         raise InputError(

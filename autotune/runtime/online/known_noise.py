@@ -36,9 +36,9 @@ class Noise:
 def noise_of(runs: npt.NDArray[np.int64], places: Sequence[int], most_freedom: int) -> Noise | None:
     """Return the noise of some steps, by ``runs`` [runs, steps] of the version in use; None with fewer than four.
 
-    The estimate counts for ``most_freedom`` at most: those of the runs before a trial, so that runs beside it that show
-    another noise widen the bound and none narrow it. It is that of the sum, or of a single one of the steps if that is more: a version that merges them draws one noise where
-    the plan in use draws several, which average.
+    The estimate counts for ``most_freedom`` degrees at most, those of the runs before a trial: runs beside it may widen
+    the bound and never narrow it. It is the noise of the steps' sum, or of a single step if that is more. A version that
+    merges steps draws one noise, where the plan in use draws several, which average.
     """
     if min(len(runs), most_freedom + 1) < 4 or not places:
         return None

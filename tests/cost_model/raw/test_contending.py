@@ -13,7 +13,6 @@ from autotune.cost_model import choosing, held_out
 from autotune.cost_model.dataset import dataset
 from autotune.cost_model.explanation import Explanation
 from autotune.cost_model.export import export_model
-from autotune.cost_model.held_out import SAME_REGRET
 from autotune.cost_model.model import MIN_RECORDS, CostModel
 from autotune.cost_model.model_file import kind_of
 from autotune.cost_model.predictor import Predictor
@@ -72,7 +71,7 @@ def test_no_model_chooses_worse_than_its_plain_formula(
     monkeypatch.setattr(choosing, "MISJUDGED", 0.0)
     monkeypatch.setattr(held_out, "HOPEFUL", np.inf)
     found = CostModel.fit(measurements(law, 1, 25), SPEC, seed=1)
-    assert found.metrics["top1_regret"] <= found.metrics["formula_top1_regret"] + SAME_REGRET
+    assert found.metrics["top1_regret"] <= found.metrics["formula_top1_regret"]
 
 
 def test_the_gate_refuses_a_raw_model_that_chooses_worse(
@@ -91,7 +90,7 @@ def test_the_gate_refuses_a_raw_model_that_chooses_worse(
     monkeypatch.setattr(choosing, "hold_out_raw", reversed_)
     refused = CostModel.fit(records, SPEC, seed=0)
     assert refused.kind != "raw"
-    assert refused.metrics["top1_regret"] <= refused.metrics["formula_top1_regret"] + SAME_REGRET
+    assert refused.metrics["top1_regret"] <= refused.metrics["formula_top1_regret"]
 
 
 def test_a_raw_model_that_has_no_hope_after_a_fold_is_given_up(
@@ -189,4 +188,4 @@ def test_a_raw_model_is_trained_anew_rather_than_extended(
 def test_few_measurements_make_a_model_too(records: list[Record]) -> None:
     found = CostModel.fit(records[: MIN_RECORDS + 5], SPEC, seed=0)
     assert found.kind in ("raw", "guided", "formula")
-    assert found.metrics["top1_regret"] <= found.metrics["formula_top1_regret"] + SAME_REGRET
+    assert found.metrics["top1_regret"] <= found.metrics["formula_top1_regret"]
