@@ -52,7 +52,6 @@ from autotune.runtime.session.tiered_part import TieredPart, parts_of
 from autotune.targets.protocol import Target
 from autotune.tuner.plan import GraphPlan, Plan
 
-
 NEW_SHAPES = 4
 """New shapes in a row, without one that came again, after which a shape is compiled at its second run."""
 
