@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,18 +19,19 @@ from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.execution.short_turns import SHORT_TURNS
 from autotune.runtime.online.live_screening import LiveScreening
 from autotune.runtime.online.live_trial import LiveTrial
+from autotune.runtime.online.memory_room import MemoryRoom
 from autotune.runtime.online.merging import FEWEST_RUNS, frequencies
 from autotune.runtime.online.open_trial import (
     LinkedVersion,
     OpenScreening,
     OpenTrial,
-    bytes_of,
     figures_of,
     said,
     scopes_of,
 )
 from autotune.runtime.online.paired_test import Verdict
 from autotune.runtime.online.proposer import Occasion, Proposer, Version, apart, found_edits
+from autotune.runtime.online.rests import REST_SECONDS, Rests
 from autotune.runtime.online.serving import Seconds, Serving
 from autotune.runtime.online.splitting import Ledger, Settled, SplitReason, settle
 from autotune.runtime.online.step_drafts import Drafted
@@ -42,11 +43,6 @@ from autotune.targets.protocol import Target
 
 EVENTS_KEPT = 1024
 """Newest events that are kept."""
-REST = 4
-"""Trials in a row without a gain, after which tuning rests; after the rest, one is tried if times have changed."""
-REST_RUNS, REST_SECONDS = 2048, 8.0
-"""Requests of the first rest, and the least time that they take; twice as many after each further trial without a gain."""
-MOST_RESTS = 8
 LEAST_GAIN = 0.002
 """Share of a run that a swap must save."""
 
@@ -54,7 +50,7 @@ LEAST_GAIN = 0.002
 class LiveTuner:
     """Tunes what ``serving`` serves, one ``step`` after another, for one thread.
 
-    ``pairs`` are the profile's; ``usage`` is the network's share of the runs on this machine.
+    ``pairs`` are the profile's; ``usage`` is the network's share of the runs on this machine, ``room`` as in ``Ledger``.
     """
 
     def __init__(
@@ -67,13 +63,14 @@ class LiveTuner:
         usage: Callable[[], float] = lambda: 1.0,
         seed: int = 0,
         clock: Callable[[], float] = time.time,
+        room: MemoryRoom | None = None,
     ) -> None:
         self._serving, self._published = serving, serving.published
         self._target, self._proposer = target, proposer
         self._pairs, self._usage, self._clock = pairs, usage, clock
         self._rng = np.random.default_rng(seed)
         self._pace = serving.pace
-        self._ledger = Ledger(is_timed=self._pace.is_here)
+        self._ledger = Ledger(self._pace.is_here, room)
         self._fresh: tuple[Settled, ...] = ()
         self._open: OpenTrial | OpenScreening | None = None
         self._promising: tuple[Edit, ...] = ()
@@ -83,7 +80,7 @@ class LiveTuner:
         if self._workshop is None:
             self._programs = tuple(step.program for step in self._published.current.group_steps)
         self._found: tuple[Grouping, ...] | None = None
-        self._fruitless = self._rests = self._rests_until = 0
+        self._rests = Rests(REST_SECONDS if self._pace.is_here else 0.0)
         self._has_drifted = False
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
 
@@ -120,6 +117,7 @@ class LiveTuner:
             return seconds is not None and self._look(seconds)
         self._earn(opened.seconds)
         is_stale = opened.current.plan_version != self._published.current.plan_version
+        is_stale |= self._ledger.is_crowded  # what is tried takes memory too
         if not is_stale and not opened.trial.evaluate():
             return False
         self.drop_trial()
@@ -136,6 +134,11 @@ class LiveTuner:
         """Let the budget earn by the requests since the last time."""
         self.budget.serve(self._serving.runs, sum(seconds.values()))
 
+    def close(self) -> None:
+        """End the trial under way, and hold no room of other sessions."""
+        self.drop_trial()
+        self._ledger.close()
+
     def drop_trial(self) -> None:
         """End the trial under way, if there is one, without a decision."""
         self._open = None
@@ -149,38 +152,29 @@ class LiveTuner:
             if shift is not None and shift < 1.0:  # it delivers what was promised, or more
                 self._ledger.rebase(one, seconds)
         self._fresh = ()
-        plan = groupings_of(self._published.current.choices)
+        plan, usage = groupings_of(self._published.current.choices), self._usage()
         if self._has_drifted:
             self._has_drifted = False
-            self._ledger.reopen_all(plan)
-            self._fruitless = self._rests = self._rests_until = 0
-        due = self._ledger.due(plan, seconds, self._usage(), self._serving.runs)
+            self._ledger.reopen_all(plan, usage)
+            self._rests.forget()
+        due = self._ledger.due(plan, seconds, usage, self._serving.runs)
         if due is not None:
             return self._split(*due, plan, seconds)
         found, self._found = self._found, None
         if found is not None:
             self._promising = found_edits(plan, found, seconds, self._ledger.keys)
-        if self._fruitless >= REST and not self._promising:
+        if self._rests.is_due and not self._promising:
             self._proposer.close()
             runs = self._serving.runs
-            if runs < self._rests_until or not self._ledger.reopen(plan, seconds, runs):
+            if runs < self._rests.until or not self._ledger.reopen(plan, seconds, runs, usage):
                 return False
-            self._fruitless = REST - 1
+            self._rests.try_once()
         if self._serving.runs < FEWEST_RUNS and not self._promising:
             return False  # the frequency of no pair is known
         return self._propose(plan, seconds)
 
-    def _count_trial(self, is_gain: bool) -> None:
-        """Rest after trials without a gain: times of a busy machine change for ever, and each trial costs."""
-        if is_gain:
-            self._fruitless = self._rests = self._rests_until = 0
-            return
-        self._fruitless += 1
-        if self._fruitless >= REST:
-            seconds = REST_SECONDS if self._pace.is_here else 0.0
-            least = max(REST_RUNS, round(seconds / max(1e-9, self.budget.run_seconds)))
-            self._rests_until = self._serving.runs + (least << min(self._rests, MOST_RESTS))
-            self._rests += 1
+    def _count_fruitless(self) -> None:
+        self._rests.count(self._serving.runs, self.budget.run_seconds)
 
     # proposing
 
@@ -193,9 +187,9 @@ class LiveTuner:
         self._promising = tuple(edit for edit in self._promising if chosen and edit not in chosen)
         versions = self._versions(plan, seconds, chosen or None)
         if not versions and not chosen:
-            if self._fruitless == REST - 1:  # again: to ask takes a process
-                self._count_trial(False)
-            self._fruitless = REST
+            if self._rests.is_last_try:  # again: to ask takes a process
+                self._count_fruitless()
+            self._rests.stop()
             return True
         versions = tuple(version for version in versions if version.edits)
         if len(versions) > 1:
@@ -203,7 +197,7 @@ class LiveTuner:
         elif versions:
             self._begin(versions[0], seconds, None)
         else:
-            self._fruitless += 1
+            self._rests.fruitless += 1
         return True
 
     def _versions(
@@ -287,7 +281,7 @@ class LiveTuner:
         text = f"of {len(measured)} edits {len(kept)} promise {gain:.1%} of a run"
         self.tell(EventKind.MEASURED, text, gain=gain, cost=self.budget.spent_share)
         if not kept:
-            self._count_trial(False)
+            self._count_fruitless()
 
     def _settle(self, opened: OpenTrial) -> None:
         """Decide on a trial that has ended."""
@@ -299,27 +293,35 @@ class LiveTuner:
             return
         gains = opened.gains()
         is_harmful = opened.trial.whole.verdict is Verdict.WORSE
+        extra = {edit.key: opened.extra_bytes(edit, self._programs or ()) for edit, _, _ in tests}
         better = tuple(edit for edit, _, test in tests if test.verdict is Verdict.BETTER)
-        gain = sum(gains[edit.key] for edit in better) / sum(opened.seconds.values())
-        adopted = () if is_harmful or gain < LEAST_GAIN else better
+        fitting = self._ledger.fitting(better, gains, extra, self._usage())
+        for edit in (edit for edit in better if edit not in fitting):
+            size = float(extra[edit.key])
+            self.tell(EventKind.REFUSED, f"{edit.text}: no room for its memory", extra_bytes=size)
+        gain = sum(gains[edit.key] for edit in fitting) / sum(opened.seconds.values())
+        adopted = () if is_harmful or gain < LEAST_GAIN else fitting
         for edit, _, test in tests:
             is_bystander = is_harmful and test.gain > 0  # another edit did the harm
             if test.verdict is Verdict.OPEN and adopted:  # the others did not wait for it
                 self._promising += (edit,)
             elif edit not in adopted and not is_bystander:
-                self._refuse(edit, opened.seconds, gains[edit.key])
+                self._refuse(edit, opened.seconds, gains[edit.key], extra[edit.key])
         linked = self._version_of(opened, adopted) if adopted else None
         if linked is not None:
-            self._count_trial(True)
-            self._adopt(opened, linked, adopted, gains)
+            self._rests.forget()
+            self._adopt(opened, linked, adopted, gains, extra)
             return
-        self._count_trial(False)
+        self._count_fruitless()
         text = f"not better after {opened.trial.bursts} bursts: the plan in use stays"
         figures = figures_of(opened.trial.whole)
         self.tell(EventKind.REFUSED, text, **figures, cost=self.budget.spent_share)
 
-    def _refuse(self, edit: Edit, seconds: Seconds, gain_seconds: float) -> None:
-        self._ledger.enter(settle(edit, False, seconds, gain_seconds, self._serving.runs))
+    def _refuse(
+        self, edit: Edit, seconds: Seconds, gain_seconds: float, extra_bytes: int = 0
+    ) -> None:
+        runs = self._serving.runs
+        self._ledger.enter(settle(edit, False, seconds, gain_seconds, runs, extra_bytes))
 
     def _version_of(self, opened: OpenTrial, adopted: tuple[Edit, ...]) -> LinkedVersion | None:
         """Return the version with the adopted edits alone; None if it cannot be built."""
@@ -334,7 +336,8 @@ class LiveTuner:
         opened: OpenTrial,
         version: LinkedVersion,
         adopted: tuple[Edit, ...],
-        gains: dict[str, float],
+        gains: Mapping[str, float],
+        extra: Mapping[str, int],
     ) -> None:
         runs = self._serving.runs
         known = {
@@ -342,17 +345,8 @@ class LiveTuner:
             **opened.proposed_seconds(),
         }  # of refused edits the groups before
         seconds = {x.operators: known[x.operators] for x in version.table.group_steps}
-        before = LinkedVersion(opened.current, self._programs or ())
         self._fresh = tuple(
-            settle(
-                edit,
-                True,
-                seconds,
-                gains[edit.key],
-                runs,
-                bytes_of(edit.added, version) - bytes_of(edit.removed, before),
-            )
-            for edit in adopted
+            settle(edit, True, seconds, gains[edit.key], runs, extra[edit.key]) for edit in adopted
         )
         for one in self._fresh:
             self._ledger.enter(one)
@@ -377,15 +371,20 @@ class LiveTuner:
         """Undo an adopted edit: after a trial where time is the reason, else at once."""
         undo = one.edit.undone(0.0)
         version = self._version(plan, seconds, (undo,))
+        is_of_time = reason in (SplitReason.SHIFTED, SplitReason.AGED)
         if not version.edits:
-            self._ledger.confirm(one, seconds, self._serving.runs)
+            if is_of_time:
+                self._ledger.confirm(one, seconds, self._serving.runs)
+            else:
+                self._ledger.stands(one)
             return True
-        if reason in (SplitReason.SHIFTED, SplitReason.AGED):
+        if is_of_time:
             self._begin(version, seconds, one)
             return False
         self._ledger.reversal(one, seconds, self._serving.runs)
         linked = self._linked(version.draft)
-        self._publish(linked, EventKind.SPLIT, f"{undo.text}: {reason.value}")
+        text, freed = f"{undo.text}: {reason.value}", float(one.extra_bytes)
+        self._publish(linked, EventKind.SPLIT, text, freed_bytes=freed)
         return True
 
     def _settle_split(self, opened: OpenTrial, one: Settled) -> None:
@@ -395,6 +394,6 @@ class LiveTuner:
             self.tell(EventKind.KEPT, f"{one.edit.text} stays: {said(test)}", **figures_of(test))
             return
         self._ledger.reversal(one, opened.proposed_seconds(), self._serving.runs)
-        self._count_trial(True)
+        self._rests.forget()
         text = f"{edit.text}, which saves {test.gain:.1%} of its steps' time now"
         self._publish(opened.proposed, EventKind.SPLIT, text, **figures_of(test))

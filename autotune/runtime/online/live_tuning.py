@@ -110,6 +110,7 @@ class LiveTuning:
         """Stop, and return when the thread has ended."""
         self.stop()
         self._thread.join()
+        self._tuner.close()
 
     def _loop(self) -> None:
         if not self._serving.pace.is_here:  # elsewhere it proposes in this thread

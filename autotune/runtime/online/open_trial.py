@@ -45,6 +45,11 @@ class OpenTrial:
             for edit, scope, test in self.trial.tests
         }
 
+    def extra_bytes(self, edit: Edit, programs: tuple[Linkable | Program, ...]) -> int:
+        """Return the memory that an edit takes beyond what it replaces; ``programs`` are the published version's."""
+        before = LinkedVersion(self.current, programs)
+        return bytes_of(edit.added, self.proposed) - bytes_of(edit.removed, before)
+
     def proposed_seconds(self) -> Seconds:
         """Return what the groups of the proposed version take."""
         medians = self.trial.proposed_medians()

@@ -2,7 +2,8 @@
 
 Every settled edit, adopted or refused, has a record of what its groups took then. It is tried again when they take
 another time now, beside the rest of the network: one trial for each real change, and so at most one reversal. What no run
-shows, such as a refused version that would be faster by now, is tried again too, but ever more rarely.
+shows, such as a refused version that would be faster by now, is tried again too, but ever more rarely. What was given back
+for its memory is tried again only when there is room for twice as much.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from autotune.runtime.execution.origin import GroupName
+from autotune.runtime.online.memory_room import MemoryRoom, memory_room
 from autotune.runtime.variants.edits import Edit, Grouping, applies
 
 SHIFT = 0.1
@@ -25,8 +27,8 @@ AGED_RUNS, AGED_SECONDS = 8192, 60.0
 MOST_DOUBLINGS = 4
 RARE = 0.02
 """Share of the runs on this machine below which a network's merged groups are not worth their memory."""
-CROWDED_BYTES = 64 << 20
-"""Memory that adopted edits of a session may take beyond what they replaced."""
+MARGIN = 2
+"""Times the room and the share of runs that an edit needs to be tried again."""
 
 
 class SplitReason(StrEnum):
@@ -43,8 +45,8 @@ class Settled:
     """An edit with what its groups and the rest of the network took when it was decided, in seconds a run.
 
     ``groups`` are those in use since: the edit's own if it was adopted, else the ones it would have replaced.
-    ``gain_seconds`` is what it was measured to save, ``extra_bytes`` the memory that it takes more. ``run`` counts the
-    runs at the decision, ``repeats`` how often a trial since has changed nothing.
+    ``gain_seconds`` is what it was measured to save, ``extra_bytes`` the memory that it takes more, or would take if it was
+    given back. ``run`` counts the runs at the decision, ``repeats`` how often a trial since has changed nothing.
     """
 
     edit: Edit
@@ -114,11 +116,12 @@ def _sum(groups: Iterable[Grouping], seconds: Mapping[GroupName, float]) -> floa
 class Ledger:
     """What a session's learning has decided. Used by one thread.
 
-    ``is_timed`` says that decisions rest for some time too: on a machine whose runs disturb each other.
+    ``is_timed`` says that decisions rest for some time too: on a machine whose runs disturb each other. ``room`` is where
+    the memory of adopted edits is counted; None: the one of this process.
     """
 
-    def __init__(self, is_timed: bool = True) -> None:
-        self._is_timed = is_timed
+    def __init__(self, is_timed: bool = True, room: MemoryRoom | None = None) -> None:
+        self._is_timed, self._room = is_timed, room or memory_room()
         self._settled: dict[str, Settled] = {}
         self._open: set[str] = set()
 
@@ -142,7 +145,42 @@ class Ledger:
 
     def reversal(self, one: Settled, seconds: Mapping[GroupName, float], run: int) -> None:
         """Record that an adopted edit was undone: it is refused from now on."""
-        self.enter(settle(one.edit, False, seconds, -one.gain_seconds, run))
+        self.enter(settle(one.edit, False, seconds, -one.gain_seconds, run, one.extra_bytes))
+
+    def has_room(self, extra_bytes: int, usage: float, margin: int = 1) -> bool:
+        """Return True if an edit may take so much more memory; ``usage`` as in ``due``, ``margin`` times of both."""
+        return extra_bytes <= 0 or (
+            usage >= margin * RARE and self._room.fits(margin * extra_bytes)
+        )
+
+    def fitting(
+        self,
+        edits: Sequence[Edit],
+        gains: Mapping[str, float],
+        extra_bytes: Mapping[str, int],
+        usage: float,
+    ) -> tuple[Edit, ...]:
+        """Return the edits that there is room for, beside each other; those that save most come first to it."""
+        taken, fitting = 0, set()
+        for edit in sorted(edits, key=lambda edit: -gains[edit.key]):
+            extra = max(0, extra_bytes[edit.key])
+            if self.has_room(taken + extra if extra else 0, usage):
+                taken += extra
+                fitting.add(edit.key)
+        return tuple(edit for edit in edits if edit.key in fitting)
+
+    @property
+    def is_crowded(self) -> bool:
+        """True if an edit of this session is to be given back for want of memory."""
+        return self._room.surplus(self) is not None
+
+    def close(self) -> None:
+        """Hold no memory any more: nobody looks at this session's edits."""
+        self._room.hold(self, {})
+
+    def stands(self, one: Settled) -> None:
+        """Record that an adopted edit cannot be undone: its memory is no reason to try."""
+        self._settled[one.edit.key] = replace(one, extra_bytes=0)
 
     def confirm(self, one: Settled, seconds: Mapping[GroupName, float], run: int) -> None:
         """Record that an adopted edit stays, at what its groups take now."""
@@ -154,27 +192,34 @@ class Ledger:
         self._settled[one.edit.key] = replace(now, repeats=one.repeats)
 
     def reopen(
-        self, plan: Sequence[Grouping], seconds: Mapping[GroupName, float], run: int
+        self,
+        plan: Sequence[Grouping],
+        seconds: Mapping[GroupName, float],
+        run: int,
+        usage: float = 1.0,
     ) -> tuple[Edit, ...]:
-        """Let refused edits be tried again that have reason to; return them."""
+        """Let refused edits be tried again that have reason to, and room; return them."""
         again = [
             one
-            for key, one in self._settled.items()
-            if not one.is_adopted
-            and key not in self._open
-            and applies(plan, one.edit)
+            for one in self._refused(plan, usage)
+            if one.edit.key not in self._open
             and (one.has_shifted(seconds, run, self._is_timed) or one.has_aged(run, self._is_timed))
         ]
         self._open |= {one.edit.key for one in again}
         return tuple(one.edit for one in again)
 
-    def reopen_all(self, plan: Sequence[Grouping]) -> None:
-        """Let every refused edit that applies be tried again: the machine has drifted."""
-        self._open |= {
-            key
-            for key, one in self._settled.items()
-            if not one.is_adopted and applies(plan, one.edit)
-        }
+    def reopen_all(self, plan: Sequence[Grouping], usage: float = 1.0) -> None:
+        """Let every refused edit that applies and has room be tried again: the machine has drifted."""
+        self._open |= {one.edit.key for one in self._refused(plan, usage)}
+
+    def _refused(self, plan: Sequence[Grouping], usage: float) -> list[Settled]:
+        """Return the refused edits that apply and have room."""
+        refused = (one for one in self._settled.values() if not one.is_adopted)
+        return [
+            one
+            for one in refused
+            if applies(plan, one.edit) and self.has_room(one.extra_bytes, usage, MARGIN)
+        ]
 
     def due(
         self,
@@ -191,8 +236,15 @@ class Ledger:
         costly = [one for one in standing if one.extra_bytes > 0]
         if costly and usage < RARE:
             return costly[-1], SplitReason.RARE
-        if sum(one.extra_bytes for one in costly) > CROWDED_BYTES:
-            least = min(costly, key=lambda one: one.gain_seconds / one.extra_bytes)
+        least = self._surplus(costly, usage)
+        if least is not None:
             return least, SplitReason.CROWDED
         aged = next((one for one in standing if one.has_aged(run, self._is_timed)), None)
         return None if aged is None else (aged, SplitReason.AGED)
+
+    def _surplus(self, costly: Sequence[Settled], usage: float) -> Settled | None:
+        """Return the edit to give back for want of memory, if it is one of this session's."""
+        held = {one.edit.key: (one.extra_bytes, usage * one.gain_seconds) for one in costly}
+        self._room.hold(self, held)
+        key = self._room.surplus(self)
+        return next((one for one in costly if one.edit.key == key), None)

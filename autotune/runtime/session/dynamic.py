@@ -52,6 +52,9 @@ from autotune.runtime.session.tiered_part import TieredPart, parts_of
 from autotune.targets.protocol import Target
 from autotune.tuner.plan import GraphPlan, Plan
 
+NEW_SHAPES = 4
+"""New shapes in a row, without one that came again, after which a shape is compiled at its second run."""
+
 
 class DynamicSession:
     """Runs a network whose dimensions are open, or which has control flow.
@@ -60,7 +63,8 @@ class DynamicSession:
     specialised: imported, planned and compiled by a session of its own; ``VERSIONS_KEPT`` of them
     stay, the least recently used goes first. No run waits for the compiler: numpy answers until the
     programs of a binding are there (``TieredPart``); ``traced_run``, which is for costs, waits. On this CPU
-    padded inputs run by buckets too, and a decoder's steps have their programs when the session is open. Control flow is a tree: each straight piece and each body is a network of its own,
+    padded inputs run by buckets too, and a decoder's steps have their programs when the session is open. Elsewhere
+    a decoder's steps stay with numpy: after ``NEW_SHAPES`` only what comes again is compiled. Control flow is a tree: each straight piece and each body is a network of its own,
     with versions of its own. Plans run the versions whose graphs they were made for; other versions are
     planned by rule.
 
@@ -93,6 +97,7 @@ class DynamicSession:
         self._sequences = {info.name for info in self.inputs if info.dtype is None}
         self._dims = OpenDims.of(self.model, request.dims)
         is_settled = stamp is not None and stamp.settled(began)
+        self._new_shapes = 0
         self._buckets = self._opened_buckets(stamp if is_settled else None)
         if self._buckets is not None:
             self._buckets.prepare_steps()
@@ -188,7 +193,8 @@ class DynamicSession:
             assert self._dims is not None, "buckets have some"
             extents = self._dims.extents(fed)  # a version refuses what does not fit
         if self._buckets is None or extents is None or self._is_compiled(fed):
-            return owned(self._versions.run(fed), fed)
+            with self._runs.deferred(self._is_growing(fed)):
+                return owned(self._versions.run(fed), fed)
         is_served = self._buckets.note(extents)
         found = self._buckets.find(extents) if is_served else None
         if is_served and found is None and self._versions.peek(fed) is None:
@@ -204,6 +210,14 @@ class DynamicSession:
                 return made if is_compiled else owned(made, fed)
         with self._runs.deferred(is_served):
             return owned(self._versions.run(fed), fed)
+
+    def _is_growing(self, fed: dict[str, Any]) -> bool:
+        """Return True where shapes keep being new, as those of a decoder's cache: programs of one would be ready
+        when it is over, and making them takes time from the next. Threads need not agree on the count."""
+        if self._dims is None or self._buckets is not None:
+            return False
+        self._new_shapes = self._new_shapes + 1 if self._versions.peek(fed) is None else 0
+        return self._new_shapes > NEW_SHAPES
 
     def _is_compiled(self, fed: dict[str, Any]) -> bool:
         version = self._versions.peek(fed)

@@ -18,6 +18,7 @@ from autotune.runtime.execution.event import EventKind
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable, compile_table
 from autotune.runtime.online.live_tuner import LiveTuner
+from autotune.runtime.online.memory_room import MemoryRoom
 from autotune.runtime.online.proposer import Occasion, Version
 from autotune.runtime.online.serving import Serving
 from autotune.runtime.profile.graph_profile import GraphProfile
@@ -76,7 +77,7 @@ def feeds(graph: Graph, seed: int = 0) -> dict[str, Array]:
 @dataclass
 class DrawnMachine:
     """A target that runs whole networks. ``clock`` gives a group's tenths of a millisecond, ``noise`` the spread of one time,
-    ``outliers`` the share of those that take three times as long."""
+    ``outliers`` the share of those that take three times as long, ``packed_bytes`` the memory of a group's constants."""
 
     graph: Graph
     clock: Clock
@@ -86,6 +87,7 @@ class DrawnMachine:
     name: str = "drawn"
     spec: HardwareSpec = SPEC
     exclusive: bool = True
+    packed_bytes: Callable[[Names], int] = lambda names: 0
     rng: np.random.Generator = field(init=False)
     cache: ProgramCache = field(default_factory=ProgramCache)
 
@@ -143,10 +145,17 @@ class DrawnExecutable:
 
 
 @dataclass(frozen=True)
-class Unpacked:
-    """A program that packs nothing."""
+class Constants:
+    """Packed constants."""
 
-    packed: tuple[Any, ...] = ()
+    elements: int
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A program that packs constants."""
+
+    packed: tuple[Constants, ...]
 
 
 @dataclass
@@ -158,8 +167,10 @@ class DrawnDraft:
 
     @property
     def programs(self) -> tuple[Any, ...]:
-        """Programs without constants, one for each step."""
-        return tuple(Unpacked() for _ in self.machine.table(self.plan).group_steps)
+        """Programs with their constants, one for each step."""
+        steps = self.machine.table(self.plan).group_steps
+        sizes = [self.machine.packed_bytes(step.operators) for step in steps]
+        return tuple(Packing((Constants(size // 4),)) for size in sizes)
 
     def table(self, *parts: object) -> ProgramTable:
         """The table."""
@@ -212,7 +223,11 @@ class Bench:
     """A tuner with everything around it, stepped by the test."""
 
     def __init__(
-        self, machine: DrawnMachine, edits: Sequence[Edit], plan: Sequence[Grouping] | None = None
+        self,
+        machine: DrawnMachine,
+        edits: Sequence[Edit],
+        plan: Sequence[Grouping] | None = None,
+        room: MemoryRoom | None = None,
     ) -> None:
         self.machine = machine
         graph = machine.graph
@@ -230,6 +245,7 @@ class Bench:
             self.profiler.pairs,
             usage=lambda: self.usage,
             clock=lambda: self.clock,
+            room=room,
         )
         self.feeds = feeds(graph)
 

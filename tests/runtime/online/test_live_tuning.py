@@ -42,6 +42,11 @@ class Tuner:
         self.done = threading.Event()
 
     is_trying = False
+    is_closed = False
+
+    def close(self) -> None:
+        """Note it."""
+        self.is_closed = True
 
     def step(self) -> bool:
         """Fail, or have nothing to do."""
@@ -114,4 +119,5 @@ def test_looks_become_rare_while_there_is_nothing_to_do() -> None:
     given: list[Any] = [nothing, tuner, nothing]
     tuning = LiveTuning(*given, stopping=(waits := Waits()))
     tuning.close()
+    assert tuner.is_closed
     assert waits.seconds == [0.05, 0.1, 0.2, 0.4, 0.05, 0.1, 0.2, 0.4, 0.05, 0.05, 0.05, 0.05]

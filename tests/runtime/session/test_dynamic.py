@@ -11,9 +11,10 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from autotune.errors import AutotuneError, InputError, ModelError
+from autotune.runtime.execution.event import EventKind
 from autotune.runtime.session.control.version_table import VERSIONS_KEPT
 from autotune.runtime.session.control.versions import GraphVersion
-from autotune.runtime.session.dynamic import DynamicSession
+from autotune.runtime.session.dynamic import NEW_SHAPES, DynamicSession
 from autotune.runtime.session.graph_session import GraphSession
 from autotune.runtime.session.session import Session
 from tests.runtime.control_case import COUNTED, NESTED, model_of
@@ -160,3 +161,21 @@ def test_nested_lists_are_arrays_where_the_input_is_a_tensor(tmp_path: Path) -> 
         found = session.run({name: list(value) for name, value in inputs.items()})
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value)
+
+
+@pytest.mark.slow
+def test_shapes_that_keep_growing_stay_with_numpy_until_one_comes_again(tmp_path: Path) -> None:
+    path = saved(tmp_path, LAYERS)
+
+    def compiled(session: Session) -> int:
+        session.wait_idle()
+        return [event.kind for event in session.events].count(EventKind.COMPILED)
+
+    with Session(path, "edge", store=tmp_path / "store.db") as session:
+        for length in range(1, NEW_SHAPES + 4):
+            agrees(session, path, drawn(1, length))
+        assert compiled(session) == NEW_SHAPES
+        agrees(session, path, drawn(1, NEW_SHAPES + 3))
+        assert compiled(session) == NEW_SHAPES + 1
+        agrees(session, path, drawn(1, NEW_SHAPES + 4))
+        assert compiled(session) == NEW_SHAPES + 2, "shapes come again here: new ones are compiled"

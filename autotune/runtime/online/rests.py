@@ -1,0 +1,55 @@
+"""Rests of tuning: after trials without a gain it waits, ever longer.
+
+Times of a busy machine change for ever, and each trial costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+REST = 4
+"""Trials in a row without a gain, after which tuning rests; after the rest, one is tried if times have changed."""
+REST_RUNS, REST_SECONDS = 2048, 8.0
+"""Requests of the first rest, and the least time that they take; twice as many after each further trial without a gain."""
+MOST_RESTS = 8
+
+
+@dataclass(slots=True)
+class Rests:
+    """Counts trials without a gain in a row, and says when to rest. ``least_seconds`` of the first rest are 0 on machines whose
+    runs are counted."""
+
+    least_seconds: float = REST_SECONDS
+    fruitless: int = 0
+    rests: int = 0
+    until: int = 0
+
+    @property
+    def is_due(self) -> bool:
+        """True after so many trials without a gain."""
+        return self.fruitless >= REST
+
+    @property
+    def is_last_try(self) -> bool:
+        """True if one more trial without a gain ends in a rest."""
+        return self.fruitless == REST - 1
+
+    def forget(self) -> None:
+        """Begin anew: something was gained, or the machine has changed."""
+        self.fruitless = self.rests = self.until = 0
+
+    def count(self, run: int, run_seconds: float) -> None:
+        """Count a trial without a gain, after so many runs of such a time."""
+        self.fruitless += 1
+        if self.is_due:
+            least = max(REST_RUNS, round(self.least_seconds / max(1e-9, run_seconds)))
+            self.until = run + (least << min(self.rests, MOST_RESTS))
+            self.rests += 1
+
+    def stop(self) -> None:
+        """Rest without a length: until there is a reason to try again."""
+        self.fruitless = REST
+
+    def try_once(self) -> None:
+        """Allow one more trial."""
+        self.fruitless = REST - 1
