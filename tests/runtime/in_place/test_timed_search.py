@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 import autotune
 from autotune.errors import InputError
 from autotune.runtime.execution.memory_plan import memory_plan
+from autotune.runtime.in_place.budget import Budget
 from autotune.runtime.in_place.kept_times import KeptTimes
 from autotune.runtime.in_place.search import InPlaceSearch
 from autotune.runtime.in_place.search_setup import CONTEST_RUNS, CONTEST_SECONDS, Allowance
@@ -248,6 +249,11 @@ def test_graphs_share_the_time_that_is_left() -> None:
     assert one.start_seconds == two.start_seconds == 110.0
     assert one.seconds == pytest.approx(50.0 - 0.08)
     assert two.seconds == pytest.approx(25.0 - 0.08)
+
+
+def test_the_contest_has_what_is_left_and_half_of_its_own_time_at_least() -> None:
+    for now, seconds in ((50.0, 30.0), (70.0, 10.0), (90.0, 5.0)):
+        assert Budget(60.0, 10.0, lambda now=now: now, 10.0).contest_seconds == seconds
 
 
 @pytest.mark.parametrize(("run_seconds", "most"), [(1e-4, 15.0), (0.05, 30.0), (1.0, 50.0)])
