@@ -33,7 +33,9 @@ from autotune.tuner.plan import Plan
 
 def decide(monkeypatch: pytest.MonkeyPatch, *, is_won: bool) -> None:
     monkeypatch.setattr(
-        plan_contest, "hold_contest", lambda *_: Contest(16, 16, 1.1 if is_won else 0.9, is_won)
+        plan_contest,
+        "hold_contest",
+        lambda *_, seconds: Contest(16, 16, 1.1 if is_won else 0.9, is_won),
     )
 
 
@@ -98,7 +100,7 @@ def test_ctrl_c_writes_the_plan_so_far_if_it_won_and_else_the_heuristic_one(
 def test_ctrl_c_in_the_contest_leaves_the_heuristic_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> Contest:
+    def interrupted(*_: object, seconds: float) -> Contest:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(plan_contest, "hold_contest", interrupted)
