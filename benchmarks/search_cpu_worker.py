@@ -9,9 +9,8 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -110,11 +109,16 @@ class Bench:
         found.run()
         return found
 
-    def seconds(self, plan: Plan) -> float:
-        """Return the clock time of one warm run."""
-        begin = time.perf_counter()
-        self.runs.execute(plan)
-        return time.perf_counter() - begin
+    def timer(self, plan: Plan) -> Callable[[], float]:
+        """Return what runs a plan once and returns its clock time: the run's own, without looking the plan up."""
+        run = self.runs.runner(plan)
+
+        def seconds() -> float:
+            begin = time.perf_counter()
+            run()
+            return time.perf_counter() - begin
+
+        return seconds
 
 
 def drawn_schedules(
@@ -152,15 +156,15 @@ def scheduled(plan: Plan) -> list[tuple[tuple[str, ...], Schedule | None]]:
 def judged(bench: Bench, plans: Mapping[str, Plan], rounds: int) -> dict[str, list[float]]:
     """Return the heuristic plan's time over each plan's, round by round: all run in turns, thrice each."""
     ratios: dict[str, list[float]] = {name: [] for name in plans}
-    everyone = [bench.heuristic, *plans.values()]
+    timers = [bench.timer(plan) for plan in (bench.heuristic, *plans.values())]
     for number in range(rounds):
-        at = number % len(everyone)
+        at = number % len(timers)
         times = {}
-        for plan in (*everyone[at:], *everyone[:at]):
-            bench.seconds(plan)
-            times[id(plan)] = statistics.median(bench.seconds(plan) for _ in range(3))
-        for name, plan in plans.items():
-            ratios[name].append(times[id(bench.heuristic)] / times[id(plan)])
+        for seconds in (*timers[at:], *timers[:at]):
+            seconds()
+            times[seconds] = statistics.median(seconds() for _ in range(3))
+        for name, seconds in zip(plans, timers[1:], strict=True):
+            ratios[name].append(times[timers[0]] / times[seconds])
     return ratios
 
 
@@ -205,11 +209,10 @@ def main() -> None:
         answer["arms"][arm] |= {"gain": statistics.median(ratios), "rounds": ratios}
     for arm in arms:
         if arm != "found" and answer["arms"][arm]["is_kept"]:
-            champion, challenger = (
-                partial(bench.seconds, p) for p in (bench.heuristic, plans[arm])
-            )
+            champion, challenger = (bench.timer(p) for p in (bench.heuristic, plans[arm]))
             answer["arms"][arm]["is_kept"] = hold_contest(champion, challenger).is_won
-    answer["run_seconds"] = statistics.median(bench.seconds(bench.heuristic) for _ in range(9))
+    seconds = bench.timer(bench.heuristic)
+    answer["run_seconds"] = statistics.median(seconds() for _ in range(9))
     print(json.dumps(answer))
 
 

@@ -49,9 +49,10 @@ _PASSED_TILES = 3.0
 reads them once (MobileNet-v2's depthwise convolutions on Zen 3, docs/decisions/0020-blocks.md)."""
 _MADE_OPERATIONS = 16.0
 """Multiply-adds that take as long as an element without any; memory bounds such elements."""
-_SHARING_OPERATIONS = 1e5
+_SHARING_OPERATIONS = 3e4
 """Multiply-adds that take as long as sharing a nest: the other core looks up, and fetches what this
-one has in cache (2 microseconds of a core with two vectors of 8)."""
+one has in cache. Recurrent cells on two threads took 0.61 to 0.81 times what they took at 1e5, no network more than
+1.004 times (Zen 5, docs/decisions/0107-single-rows.md)."""
 _CROSSING_OPERATIONS = 16.0
 """Multiply-adds that take as long as an element that comes from another core's cache: 0.3 nanoseconds at
 best and 0.9 where both cores fetch from each other (Zen 4, docs/decisions/0071-cores-keep-their-rows.md)."""

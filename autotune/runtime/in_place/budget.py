@@ -11,11 +11,18 @@ from autotune.runtime.variants.variants import Place
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """``seconds`` from ``start_seconds`` on, by ``clock``."""
+    """``seconds`` from ``start_seconds`` on, by ``clock``, with ``kept_seconds`` behind them for the contest."""
 
     seconds: float
     start_seconds: float
     clock: Callable[[], float]
+    kept_seconds: float = 0.0
+
+    @property
+    def contest_seconds(self) -> float:
+        """Seconds from now until the contest has to end, half of those that are kept for it at least."""
+        end = self.start_seconds + self.seconds + self.kept_seconds
+        return max(0.5 * self.kept_seconds, end - self.clock())
 
     @property
     def fraction(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -23,17 +24,21 @@ def confirm(
     factors: Sequence[Sequence[Change]],
     rng: np.random.Generator,
     is_over: Callable[[], bool],
+    is_late: Callable[[], bool] = lambda: False,
 ) -> tuple[Effect, ...]:
     """Return what each factor adds to a run of the plan, in seconds; changes of a factor are on together.
 
     A factor answers for its own groups and for those that run right behind them, which find other data in the
-    caches. No two changes overlap. After ``LEAST_ROUNDS`` the time may be over.
+    caches. No two changes overlap. After ``LEAST_ROUNDS`` the time may be over. Once it ``is_late`` before that, nothing
+    is known of any factor: too few runs would make chance look certain.
     """
     design = balanced_design(MOST_ROUNDS, len(factors), rng)
     rows: list[Timed] = []
     for on in design:
         if len(rows) >= LEAST_ROUNDS and is_over():
             break
+        if len(rows) < LEAST_ROUNDS and is_late():
+            return (Effect(0.0, math.inf),) * len(factors)
         changes = [c for factor, is_on in zip(factors, on, strict=True) if is_on for c in factor]
         rows.append(runs.run(groups.changed(plan, changes), RUNS))
     reach = [_reach(plan, factor) for factor in factors]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -18,6 +19,9 @@ RUNS = 3
 """Runs of a plan in its turn, of which each step's shortest counts."""
 REPEATS = (3, 3, 4, 6)
 """Ratios that every variant gets before the better half goes on, at least."""
+FIRST_BUILT = 8
+"""Variants that are built together at first; twice as many each time, so that no build takes much longer than all
+before it, after which the clock is asked."""
 MOST = 8
 """Times as many ratios where time allows: a network of half a millisecond runs forty thousand times in 20 s."""
 
@@ -52,13 +56,18 @@ class Screening:
         """Compile all variants, until the time ``is_over``; drop those that fail, are wrong, or come too late."""
         waiting = self._waiting(1)
         ready: set[tuple[int, Variant]] = set()
-        while not is_over() and (drawn := self._draw(waiting)):
-            ready |= {(i, c.variant) for i, c in self._built(drawn)}
+        most = FIRST_BUILT
+        while not is_over() and (drawn := self._draw(waiting, most)):
+            ready |= {(i, c.variant) for i, c in self._built(drawn, is_over)}
+            most *= 2
         for i, (_, field) in enumerate(self.fields):
             field.alive = [v for v in field.alive if (i, v) in ready]
 
-    def _built(self, drawn: list[tuple[int, Change]]) -> list[tuple[int, Change]]:
-        """Return the changes that can be built together and compute the right outputs."""
+    def _built(
+        self, drawn: list[tuple[int, Change]], is_over: Callable[[], bool]
+    ) -> list[tuple[int, Change]]:
+        """Return the changes that can be built together and compute the right outputs. Where the time ``is_over``, a
+        failure is not narrowed down further."""
         try:
             if self._runs.is_right(self._groups.changed(self._plan, (c for _, c in drawn))):
                 return drawn
@@ -69,8 +78,10 @@ class Screening:
             ((at, change),) = drawn
             self.failures[at, change.variant] = reason
             return []
+        if is_over():
+            return []
         half = len(drawn) // 2
-        return self._built(drawn[:half]) + self._built(drawn[half:])
+        return self._built(drawn[:half], is_over) + self._built(drawn[half:], is_over)
 
     def measure(self, is_over: Callable[[], bool], seconds: float) -> None:
         """Take ratios and halve the variants, until one is left of each place or the time ``is_over``.
@@ -105,15 +116,17 @@ class Screening:
             out.append(deque(field.alive[i] for order in orders for i in order))
         return out
 
-    def _draw(self, waiting: list[deque[Variant]]) -> list[tuple[int, Change]]:
-        """Return changes that do not overlap, each with the number of its field; empty if none waits."""
+    def _draw(
+        self, waiting: list[deque[Variant]], most: int = sys.maxsize
+    ) -> list[tuple[int, Change]]:
+        """Return at most so many changes that do not overlap, each with the number of its field; empty if none waits."""
         taken: set[int] = set()
         drawn: list[tuple[int, Change]] = []
         for i in self._rng.permutation(len(self.fields)).tolist():
             place = self.fields[i][0]
             for site, groups in enumerate(place.sites):
                 self._skip_hopeless(i, waiting[i])
-                if waiting[i] and taken.isdisjoint(groups):
+                if len(drawn) < most and waiting[i] and taken.isdisjoint(groups):
                     taken |= set(groups)
                     drawn.append((i, Change(place, site, waiting[i].popleft())))
         return drawn

@@ -39,7 +39,7 @@ from autotune.tuner.progress import Progress
 
 PHASE = "in place"
 """Phase of the progress: per cent of the time."""
-RANKED, BUILT, SCREENED, CONFIRMED = 0.25, 0.35, 0.55, 0.7
+MERGED, RANKED, BUILT, SCREENED, CONFIRMED = 0.12, 0.25, 0.35, 0.55, 0.7
 """Shares of the time that is left when a generation begins, after which its steps end. The rest is for further ones."""
 ENOUGH = 0.9
 """Share of the whole time after which no generation begins."""
@@ -169,7 +169,8 @@ class InPlaceSearch:
         self.ran.update(map(names_of, self.plan))
         begun = self.budget.fraction
         left = 1.0 - begun
-        ranked = self._places(groups, timed, self._until(begun + RANKED * left))
+        ends = (self._until(begun + share * left) for share in (MERGED, RANKED))
+        ranked = self._places(groups, timed, *ends)
         places = self.limits.first(ranked, self.tried)
         screening = Screening(self.runs, groups, self.plan, places, self.rng)
         screening.build(self._until(begun + BUILT * left))
@@ -209,16 +210,22 @@ class InPlaceSearch:
 
         return is_over
 
-    def _places(self, groups: Groups, timed: Timed, is_over: Callable[[], bool]) -> list[Place]:
+    def _places(
+        self,
+        groups: Groups,
+        timed: Timed,
+        is_merged: Callable[[], bool],
+        is_over: Callable[[], bool],
+    ) -> list[Place]:
         """Return what to try: more schedules where more time goes. Where the time ``is_over`` before all are ranked, the
-        groups that take most have theirs."""
+        groups that take most have theirs; ``is_merged`` ends the time of merges."""
         seconds = [timed.least.get(names_of(choice), 0.0) for choice in self.plan]
         total = sum(seconds)
         alike: dict[tuple[str, Schedule], list[int]] = {}
         for i, choice in enumerate(self.plan):
             if choice.schedule is not None:
                 alike.setdefault((choice.group.key, choice.schedule), []).append(i)
-        pairs = merges(groups, self.plan, self._best_scheduled, MERGES, seconds)
+        pairs = merges(groups, self.plan, self._best_scheduled, MERGES, seconds, is_over=is_merged)
         places: list[Place] = []
         shares = {key: sum(seconds[i] for i in at) / total for key, at in alike.items()}
         for key, at in sorted(alike.items(), key=lambda row: -shares[row[0]]):
@@ -324,7 +331,8 @@ class InPlaceSearch:
         if not chosen:
             return ()
         factors = [one.changes for one in chosen]
-        found = confirm(self.runs, groups, self.plan, factors, self.rng, is_over)
+        late = self._until(1.0)
+        found = confirm(self.runs, groups, self.plan, factors, self.rng, is_over, late)
         confirmed = tuple(
             Confirmed(one.changes, one.measured, one.estimate, one.seconds, effect)
             for one, effect in zip(chosen, found, strict=True)

@@ -80,7 +80,7 @@ class Allowance:
             start = now_seconds
             wanted = (self.start_seconds + self.seconds - now_seconds) / self.graphs
         kept = min(CONTEST_SECONDS, CONTEST_RUNS * run_seconds, 0.5 * wanted)
-        return Budget(max(1e-3, wanted - kept), start, time.monotonic)
+        return Budget(max(1e-3, wanted - kept), start, time.monotonic, max(0.0, kept))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.measure.measurement import Measured
 from autotune.runtime.estimated_plans import EstimatedPlans
+from autotune.runtime.in_place.budget import Budget
 from autotune.runtime.in_place.proof import certify
 from autotune.runtime.in_place.search import InPlaceSearch
 from autotune.runtime.in_place.search_setup import Allowance, SearchSetup
@@ -31,6 +32,7 @@ from autotune.store.store import Store
 from autotune.targets.protocol import Execution, Target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
+from autotune.tuner.contest import SECONDS
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.problem import Curve, Trial
 from autotune.tuner.progress import Progress, silent
@@ -108,7 +110,7 @@ class _TimedSearch:
         found = self._compared(runs, plans, heuristic, search)
         found = replace(found, records=(*keeper.records, *found.records))
         try:
-            return self._certified(self._settled(found), search), is_interrupted
+            return self._certified(self._settled(found, search.budget), search), is_interrupted
         except KeyboardInterrupt:
             return with_heuristic_plan(found), True
 
@@ -118,7 +120,7 @@ class _TimedSearch:
         plan = [Choice(one.group, one.schedule) for one in found.found.groups]
         return replace(found, certificate=certify(graph, plan, search.ran, found.records))
 
-    def _settled(self, found: GraphSearch) -> GraphSearch:
+    def _settled(self, found: GraphSearch, budget: Budget) -> GraphSearch:
         """Return the result with the plan that wins the contest, or that takes less memory where the heuristic plan takes
         too much."""
         heuristic, most = found.heuristic, self.setup.options.objective.most_bytes
@@ -133,6 +135,7 @@ class _TimedSearch:
             self.setup.options.seed,
             self.setup.progress,
             self.setup.allowance.build,
+            min(SECONDS, budget.contest_seconds),
         )
 
     def _compared(
@@ -146,7 +149,9 @@ class _TimedSearch:
         times: dict[str, list[Mapping[Names, float]]] = {"heuristic": [], "found": []}
         if search.plan == tuple(heuristic):
             times["found"] = times["heuristic"]
-        for _ in range(COMPARED):
+        for turn in range(COMPARED):
+            if turn and search.budget.is_over():
+                break
             times["heuristic"].append(runs.run(heuristic, 1).least)
             times["found"].append(runs.run(search.plan, 1).least)
         result = plans.result(search.plan, times["found"])

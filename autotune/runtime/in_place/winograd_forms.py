@@ -208,12 +208,21 @@ class FormSearch:
         """Run a choice in turns with the rule's; None where it cannot be built."""
         try:
             other = self._variant(reopen(number), inputs)
-            turns = [(base.timed(), other.timed()) for _ in range(TURNS)]
+            turns = self._turns(base, other)
         except AutotuneError:
             return None
         within = _affected(changed, (base.plan, other.plan))
         ratios = [_ratio(before, after, within) for before, after in turns]
         return _Tried(statistics.median(ratios), number, len(changed), other)
+
+    def _turns(
+        self, base: _Variant, other: _Variant
+    ) -> list[tuple[Mapping[Names, float], Mapping[Names, float]]]:
+        """Return the times of both in turns: ``TURNS``, fewer where the time is over."""
+        turns = [(base.timed(), other.timed())]
+        while len(turns) < TURNS and not self.is_over():
+            turns.append((base.timed(), other.timed()))
+        return turns
 
 
 def _affected(changed: frozenset[str], plans: Sequence[Sequence[Choice]]) -> frozenset[str]:

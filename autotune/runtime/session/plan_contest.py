@@ -21,7 +21,7 @@ from autotune.runtime.online.agreement import agree
 from autotune.runtime.session.initial_table import initial_table
 from autotune.runtime.session.opening import OpenedGraph
 from autotune.targets.protocol import Target
-from autotune.tuner.contest import Contest, hold_contest
+from autotune.tuner.contest import SECONDS, Contest, hold_contest
 from autotune.tuner.plan import GraphPlan
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.result import GraphSearch
@@ -38,12 +38,13 @@ def keep_faster_plan(
     seed: int,
     progress: Progress | None = None,
     build: BuildLimits = NO_LIMITS,
+    seconds: float = SECONDS,
 ) -> GraphSearch:
     """Return the search with its plan, or with the heuristic plan unless the search's is shown to be faster.
 
     Both run in turns on inputs drawn by ``seed`` within ``ranges``. A plan whose outputs differ from the
     heuristic plan's and from the reference's loses. Without a heuristic plan the search is returned as it is.
-    Plans are built within ``build``.
+    Plans are built within ``build``; the next look after ``seconds``, building included, ends the contest.
     """
     heuristic = search.heuristic
     if heuristic is None or heuristic.scheduled == search.found.scheduled:
@@ -51,7 +52,7 @@ def keep_faster_plan(
     heard = silent if progress is None else progress
     heard("compare", 0, 1)
     kept = with_heuristic_plan(search)
-    contest = _hold(search.plan, kept.plan, graph, target, ranges, seed, build)
+    contest = _hold(search.plan, kept.plan, graph, target, ranges, seed, build, seconds)
     heard("compare", 1, 1)
     if contest is not None and contest.is_won:
         return replace(search, contest=contest)
@@ -76,9 +77,10 @@ def _hold(
     ranges: Mapping[str, Interval],
     seed: int,
     build: BuildLimits,
+    seconds: float,
 ) -> Contest | None:
     """Hold the contest; None where the found plan cannot run, or its outputs are wrong."""
-    inputs = draw_inputs(graph, ranges, seed)
+    begin, inputs = time.monotonic(), draw_inputs(graph, ranges, seed)
     try:
         tables = [
             initial_table(OpenedGraph(graph, plan, ranges), target, None, False, build).table
@@ -92,7 +94,7 @@ def _hold(
     runs = [_Run(table, target, inputs) for table in tables]
     for run in runs * WARM_UP:
         run()
-    return hold_contest(*runs)
+    return hold_contest(*runs, seconds=seconds - (time.monotonic() - begin))
 
 
 def draw_inputs(graph: Graph, ranges: Mapping[str, Interval], seed: int) -> dict[str, Array]:

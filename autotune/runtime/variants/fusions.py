@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 
 from autotune.fusion.greedy import LARGEST
 from autotune.fusion.group import Group
@@ -38,10 +39,12 @@ def merges(
     most: int,
     seconds: Sequence[float],
     wanted: Callable[[int, int], bool] = lambda first, second: True,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> list[Place]:
     """Return places where a group merges with a reader of its result, at most ``most``, the slowest first.
 
-    ``seconds`` are those of each group of the plan; ``wanted`` takes the places of two groups.
+    ``seconds`` are those of each group of the plan; ``wanted`` takes the places of two groups. Where the time
+    ``is_over``, the slowest come alone.
     """
     graph = groups.graph
     quotient = Quotient(graph, [names_of(choice) for choice in plan])
@@ -62,7 +65,8 @@ def merges(
                 key = choice.group.key, plan[second].group.key, merged.key
                 alike.setdefault(key, []).append(pair)
     order = sorted(alike.values(), key=lambda sites: -sum(seconds[i] for s in sites for i in s))
-    places = (_place(groups, plan, sites, scheduled) for sites in order[: 2 * most])
+    timely = takewhile(lambda sites: not is_over(), order[: 2 * most])
+    places = (_place(groups, plan, sites, scheduled) for sites in timely)
     return [place for place in places if place is not None][:most]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from autotune.errors import ScheduleError
 from autotune.runtime.in_place.whole_runs import Timed
 from autotune.runtime.variants.variants import names_of
+from autotune.schedule.schedule import Schedule
 from autotune.tuner.choice import Choice
 
 STEP_SECONDS = 1e-3
@@ -26,7 +27,7 @@ class StandIn:
     """Runs whose steps take ``factor`` milliseconds, with a tenth of noise, outliers and slow spells.
 
     ``leaves`` is what a candidate adds to the step behind it. ``illegal`` candidates cannot be built, ``wrong`` ones
-    give other outputs. ``clock`` tells the seconds that all runs took; each build takes ``build_seconds``.
+    give other outputs. ``clock`` tells the seconds that all runs took, and builds: each new candidate takes ``build_seconds``.
     """
 
     def __init__(
@@ -36,9 +37,12 @@ class StandIn:
         leaves: Factor = lambda choice: 0.0,
         illegal: Callable[[Choice], bool] = lambda choice: False,
         wrong: Callable[[Choice], bool] = lambda choice: False,
+        build_seconds: float = 0.0,
     ) -> None:
         self._rng = np.random.default_rng(seed)
         self._factor, self._leaves, self._illegal, self._wrong = factor, leaves, illegal, wrong
+        self._build_seconds = build_seconds
+        self._built: set[tuple[str, Schedule]] = set()
         self._spell, self.seconds, self.stops_after = 1.0, 0.0, float("inf")
 
     def clock(self) -> float:
@@ -59,6 +63,9 @@ class StandIn:
         if self.seconds > self.stops_after:
             self.stops_after = float("inf")
             raise KeyboardInterrupt
+        new = {(c.group.key, c.schedule) for c in plan if c.schedule is not None} - self._built
+        self._built |= new
+        self.seconds += self._build_seconds * len(new)
         if any(choice.schedule is not None and self._illegal(choice) for choice in plan):
             raise ScheduleError("a group cannot be built")
         steps = tuple(names_of(choice) for choice in plan if choice.schedule is not None)

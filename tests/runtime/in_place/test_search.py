@@ -13,15 +13,18 @@ from optuna.trial import TrialState
 
 from autotune.cost_model.model import CostModel
 from autotune.fusion.group import Group
+from autotune.graph.graph import Graph
 from autotune.runtime.in_place.budget import NO_LIMITS, Budget, Limits
+from autotune.runtime.in_place.confirmation import confirm
 from autotune.runtime.in_place.kept_times import KeptTimes, Observed
 from autotune.runtime.in_place.plan_trials import PlanTrials
 from autotune.runtime.in_place.screening import Screening
 from autotune.runtime.in_place.search import InPlaceSearch
+from autotune.runtime.variants.fusions import merges
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
 from autotune.runtime.variants.schedules import estimate_of, propose_schedules
 from autotune.runtime.variants.tournament import FIRST
-from autotune.runtime.variants.variants import Groups, Place, names_of, rescheduled
+from autotune.runtime.variants.variants import Change, Groups, Place, names_of, rescheduled
 from autotune.schedule.schedule import Schedule
 from autotune.targets.opening import target
 from autotune.tuner.choice import Choice
@@ -43,7 +46,11 @@ def scheduled(group: Group) -> Schedule | None:
 
 
 def search(
-    runs: StandIn, seed: int = 0, seconds: float = 60.0, limits: Limits = NO_LIMITS
+    runs: StandIn,
+    seed: int = 0,
+    seconds: float = 60.0,
+    limits: Limits = NO_LIMITS,
+    graph: Graph = GRAPH,
 ) -> InPlaceSearch:
     rng, estimate = np.random.default_rng(seed), estimate_of(None, SPEC)
 
@@ -52,8 +59,9 @@ def search(
         return propose_schedules(choice.group, choice.schedule, SPEC, estimate, count, rng)
 
     budget = Budget(seconds, 0.0, runs.clock)
+    plan = PLAN if graph is GRAPH else heuristic_choices(graph, SPEC)
     return InPlaceSearch(
-        GRAPH, runs, PLAN, propose, scheduled, scheduled, budget, rng, silent, limits=limits
+        graph, runs, plan, propose, scheduled, scheduled, budget, rng, silent, limits=limits
     )
 
 
@@ -144,6 +152,40 @@ def test_a_small_budget_ends_soon(seconds: float) -> None:
     runs = StandIn(0)
     search(runs, seconds=seconds).run()
     assert runs.seconds < seconds + 5.0
+
+
+@pytest.mark.parametrize("build_seconds", [0.5, 2.0])
+def test_slow_builds_hardly_overrun_the_budget(build_seconds: float) -> None:
+    """A network with many places, of which each takes another candidate: few are built before the clock is asked."""
+    graph = residual(blocks=16, size=28)
+    runs = StandIn(0, build_seconds=build_seconds)
+    one = search(runs, seconds=40.0, graph=graph)
+    runs.is_right(one.plan)
+    runs.seconds = 0.0
+    one.run()
+    assert one.tried > 0
+    assert runs.seconds < 1.3 * 40.0
+
+
+def test_a_confirmation_without_time_believes_nothing() -> None:
+    """Few runs fit any effects exactly: they would adopt whatever was chosen."""
+    runs, groups = StandIn(0), Groups(GRAPH)
+    schedule = propose_schedules(
+        PLAN[0].group, PLAN[0].schedule, SPEC, estimate_of(None, SPEC), 1, np.random.default_rng(0)
+    )[0]
+    place = Place(((0,),), (names_of(PLAN[0]),), (rescheduled(PLAN[0].group, schedule),))
+    factors = [[Change(place, 0, place.variants[0])]]
+    asked = iter([False] * 3 + [True] * 200)
+    (effect,) = confirm(
+        runs,
+        groups,
+        PLAN,
+        factors,
+        np.random.default_rng(0),
+        lambda: True,
+        lambda: next(asked),
+    )
+    assert not effect.is_gain(0.0)
 
 
 def test_variants_are_trials_with_their_states_and_reasons() -> None:
@@ -286,3 +328,22 @@ def test_ranking_ends_with_its_share_of_the_time() -> None:
     assert one.tried > 0
     assert runs.seconds < 25.0
     assert 0 < len(asked) < len({choice.group.key for choice in PLAN if choice.schedule})
+
+
+def test_merging_ends_with_its_share_of_the_time() -> None:
+    """Each pair of neighbours asks for a schedule of the merged group; once the time is over, none is asked for."""
+    graph = residual(blocks=4, size=28)
+    groups, plan = Groups(graph), heuristic_choices(graph, SPEC)
+    asked: list[str] = []
+
+    def slow(group: Group) -> Schedule | None:
+        asked.append(group.key)
+        return scheduled(group)
+
+    seconds = [1.0] * len(plan)
+    every = merges(groups, plan, slow, 16, seconds)
+    assert len(asked) == len(every) > 1
+    asked.clear()
+    first = merges(groups, plan, slow, 16, seconds, is_over=lambda: bool(asked))
+    assert len(asked) == 1
+    assert first == every[:1]

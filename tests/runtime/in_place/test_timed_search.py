@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 import autotune
 from autotune.errors import InputError
 from autotune.runtime.execution.memory_plan import memory_plan
+from autotune.runtime.in_place.budget import Budget
 from autotune.runtime.in_place.kept_times import KeptTimes
 from autotune.runtime.in_place.search import InPlaceSearch
 from autotune.runtime.in_place.search_setup import CONTEST_RUNS, CONTEST_SECONDS, Allowance
@@ -32,7 +33,9 @@ from autotune.tuner.plan import Plan
 
 def decide(monkeypatch: pytest.MonkeyPatch, *, is_won: bool) -> None:
     monkeypatch.setattr(
-        plan_contest, "hold_contest", lambda *_: Contest(16, 16, 1.1 if is_won else 0.9, is_won)
+        plan_contest,
+        "hold_contest",
+        lambda *_, seconds: Contest(16, 16, 1.1 if is_won else 0.9, is_won),
     )
 
 
@@ -97,7 +100,7 @@ def test_ctrl_c_writes_the_plan_so_far_if_it_won_and_else_the_heuristic_one(
 def test_ctrl_c_in_the_contest_leaves_the_heuristic_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> Contest:
+    def interrupted(*_: object, seconds: float) -> Contest:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(plan_contest, "hold_contest", interrupted)
@@ -248,6 +251,11 @@ def test_graphs_share_the_time_that_is_left() -> None:
     assert one.start_seconds == two.start_seconds == 110.0
     assert one.seconds == pytest.approx(50.0 - 0.08)
     assert two.seconds == pytest.approx(25.0 - 0.08)
+
+
+def test_the_contest_has_what_is_left_and_half_of_its_own_time_at_least() -> None:
+    for now, seconds in ((50.0, 30.0), (70.0, 10.0), (90.0, 5.0)):
+        assert Budget(60.0, 10.0, lambda now=now: now, 10.0).contest_seconds == seconds
 
 
 @pytest.mark.parametrize(("run_seconds", "most"), [(1e-4, 15.0), (0.05, 30.0), (1.0, 50.0)])

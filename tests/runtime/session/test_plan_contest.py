@@ -22,7 +22,7 @@ from autotune.runtime.session.plan_contest import keep_faster_plan
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.protocol import Target
 from autotune.targets.spec import Memory
-from autotune.tuner.contest import Contest
+from autotune.tuner.contest import SECONDS, Contest
 from autotune.tuner.fusion import search
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.result import GraphSearch
@@ -54,14 +54,17 @@ def unlike(graph: Graph) -> GraphSearch:
 
 def outcome(monkeypatch: pytest.MonkeyPatch, contest: Contest) -> list[tuple[float, float]]:
     """Replace the contest; return the seconds of a run of both plans, heuristic first."""
-    seconds: list[tuple[float, float]] = []
+    taken: list[tuple[float, float]] = []
 
-    def decided(champion: Callable[[], float], challenger: Callable[[], float]) -> Contest:
-        seconds.append((champion(), challenger()))
+    def decided(
+        champion: Callable[[], float], challenger: Callable[[], float], *, seconds: float
+    ) -> Contest:
+        assert 0.0 < seconds <= SECONDS
+        taken.append((champion(), challenger()))
         return contest
 
     monkeypatch.setattr(plan_contest, "hold_contest", decided)
-    return seconds
+    return taken
 
 
 def test_a_plan_that_wins_stays(

@@ -7,7 +7,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autotune.isa.functions import When
-from autotune.targets.native.codegen.gemm.blocking import MIDDLE_BYTES, best_blocking
+from autotune.targets.native.codegen.gemm.blocking import (
+    MIDDLE_BYTES,
+    STREAMED_BYTES,
+    best_blocking,
+)
 from autotune.targets.native.codegen.gemm.loops import Loops, loops_of, packed
 from autotune.targets.native.codegen.gemm.shape import GemmShape
 from autotune.targets.native.cpu.vector_isa import VectorIsa
@@ -21,6 +25,9 @@ FEW_ROWS = 96
 """Fewer, and the other factor is not read often enough to matter."""
 VECTORS = 2
 """Of a panel: its steps then are short enough to stay in an L1 cache with the most rows."""
+ROW_VECTORS = 4
+"""Of a panel that a single row passes by, at most: an L2 cache gives a vector a cycle, so that four sums hide the
+latency of a multiply-add. Panels of eight took a third longer (Zen 5, docs/decisions/0107-single-rows.md)."""
 
 
 def panel_width(shape: GemmShape, isa: VectorIsa) -> int:
@@ -30,7 +37,15 @@ def panel_width(shape: GemmShape, isa: VectorIsa) -> int:
     width = VECTORS * isa.lanes
     if goes_in_blocks(replace(shape, panel=width), loops, width):
         return width
-    return best_blocking(loops, isa).width
+    most = ROW_VECTORS * isa.lanes if _is_row_from_cache(loops) else None
+    return best_blocking(loops, isa, most=most).width
+
+
+def _is_row_from_cache(loops: Loops) -> bool:
+    """Whether a single row passes by fp32 panels that an L2 cache keeps from one product to the next."""
+    weights = loops.lane_bytes * loops.depth * loops.vector.size
+    is_row = loops.row1.size * loops.row0.size == 1
+    return is_row and not loops.widens and weights < STREAMED_BYTES
 
 
 def goes_in_blocks(shape: GemmShape, loops: Loops, width: int) -> bool:

@@ -16,7 +16,7 @@ from autotune.targets.native.codegen.gemm import panels
 from autotune.targets.native.codegen.gemm.blocking import best_blocking, row_tiles
 from autotune.targets.native.codegen.gemm.gemm import gemm
 from autotune.targets.native.codegen.gemm.loops import loops_of
-from autotune.targets.native.codegen.gemm.panels import goes_in_blocks, panel_width
+from autotune.targets.native.codegen.gemm.panels import ROW_VECTORS, goes_in_blocks, panel_width
 from autotune.targets.native.codegen.gemm.shape import (
     PANEL_FORMATS,
     BiasAxis,
@@ -251,6 +251,13 @@ def test_code_of_large_kernels_stays_small() -> None:
         for isa in VECTOR_ISAS:
             text = gemm(with_panels(shape, panel_width(shape, isa)), isa).ir
             assert text.count("llvm.fma") < 400, (shape, isa)
+
+
+def test_panels_of_a_single_row_are_narrow_where_an_l2_cache_keeps_the_weights() -> None:
+    for isa in VECTOR_ISAS:
+        kept, streamed = dense(1, 768, 256), dense(1, 1024, 1024)
+        assert panel_width(kept, isa) == ROW_VECTORS * isa.lanes
+        assert panel_width(streamed, isa) > ROW_VECTORS * isa.lanes
 
 
 PREFETCH_OF_PANELS = "i32 0, i32 2, i32 1)"
