@@ -250,7 +250,7 @@ def _near(nest: Nest, spec: HardwareSpec, best: ScheduleTable, limit: int) -> Sc
     near = neighbours(
         nest,
         best,
-        spec.tile_elements,
+        spec.capacity,
         spec.cores,
         spec.tile_multiple,
         spec.max_buffers,

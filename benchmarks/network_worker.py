@@ -38,7 +38,7 @@ def schedule_of(group: Group, spec: HardwareSpec) -> Schedule | None:
     nests = analyse(group)
     if isinstance(nests, Rejection):
         return None
-    return default_schedule(nests, spec.scratchpad_elements, spec.cores)
+    return default_schedule(nests, spec.capacity, spec.cores)
 
 
 def programs_of(partition: Partition, spec: HardwareSpec) -> list[Program]:

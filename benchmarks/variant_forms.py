@@ -61,7 +61,7 @@ class Form:
 
 def _fastest(group: Group, nest: Nest, keep: Keep, spec: HardwareSpec) -> int | None:
     rng = np.random.default_rng(0)
-    capacity, cores = spec.tile_elements, spec.cores
+    capacity, cores = spec.capacity, spec.cores
     table = enumerate_nest(
         nest, capacity, cores, ENUMERATED, rng, spec.tile_multiple, spec.max_buffers, True
     )

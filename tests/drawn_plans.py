@@ -77,11 +77,11 @@ def _drawn_nest(nest: Nest, spec: HardwareSpec, draw: st.DrawFn) -> NestSchedule
     """Any schedule that fits: of tiles of any extents, or where those do not fit, of the space."""
     gathers = spec.memory is Memory.SCRATCHPAD
     any_tiles = draw(nest_schedules(nest, spec.cores, spec.max_buffers, gathers))
-    if check((nest,), Schedule((any_tiles,)), spec.tile_elements, spec.cores) is None:
+    if check((nest,), Schedule((any_tiles,)), spec.capacity, spec.cores) is None:
         return any_tiles
     table = enumerate_nest(
         nest,
-        spec.tile_elements,
+        spec.capacity,
         spec.cores,
         4096,
         np.random.default_rng(0),

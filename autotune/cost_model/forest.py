@@ -92,6 +92,30 @@ class Forest:
         number. Equal to ``Booster.inplace_predict`` bit for bit."""
         return self.packed.predict(x)
 
+    def with_step(self, feature: int, threshold: float, step: float) -> Forest:
+        """Return the same trees and one that adds ``step`` where a feature is ``threshold`` or more, or missing."""
+        begin = len(self.feature)
+        rows = float(
+            self.cover[self.roots].max(initial=0.0)
+        )  # of the whole training set, in either leaf
+        added = {
+            "feature": (feature, -1, -1),
+            "value": (threshold, 0.0, step),
+            "left": (begin + 1, 0, 0),
+            "nan_left": (0, 0, 0),
+            "cover": (rows, rows, rows),
+        }
+        tables = {
+            name: np.append(getattr(self, name), added[name]).astype(kind)
+            for name, kind in _COLUMNS
+        }
+        roots = np.append(self.roots, begin).astype(np.int32)
+        grown = pack_trees(roots, *(tables[x] for x in ("feature", "value", "left", "nan_left")))
+        answers = grown.packed(self.features, self.base).predict(self.probes).astype(np.float32)
+        return Forest(
+            self.features, self.base, roots, **tables, probes=self.probes, answers=answers
+        )
+
     def to_bytes(self) -> bytes:
         """Return the tables as little-endian bytes."""
         counts = (self.features, len(self.roots), len(self.feature), self.base)

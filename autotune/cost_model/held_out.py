@@ -23,9 +23,11 @@ from autotune.cost_model.support import Support
 from autotune.cost_model.training import (
     COVERAGE,
     FOLDS,
+    NARROW_SHARE,
     Ratios,
     boost_scale,
     conformal_quantile,
+    factors,
     network_quantile,
     scale_of,
     singles,
@@ -343,13 +345,25 @@ def _calibrated(
             scale[tested] = scale_of(trees, singles(x, tested))
     scores = np.abs(error) / scale
     factor = np.ones(len(data))
+    is_narrow = narrow_rows(x, data)
+
+    def of(rows: Mask) -> float:
+        if quantile is not None:
+            return quantile(scores[rows], COVERAGE)
+        return network_quantile(scores[rows], data.networks[rows], COVERAGE)
+
     for index in range(FOLDS):
         tested = fold == index
         others = ~tested & sure
-        if not tested.any() or not others.any():
-            continue
-        if quantile is not None:
-            factor[tested] = quantile(scores[others], COVERAGE)
-        else:
-            factor[tested] = network_quantile(scores[others], data.networks[others], COVERAGE)
+        if tested.any() and others.any():
+            plain, wider = factors(is_narrow, others, of)
+            factor[tested] = np.where(is_narrow[tested], plain * wider, plain)
     return scale, factor
+
+
+def narrow_rows(x: Floats, data: Dataset) -> Mask:
+    """Return the rows of ``x`` [r, F] whose products are narrow; none where features do not tell."""
+    names = data.model.feature_names
+    if NARROW_SHARE not in names:
+        return np.zeros(len(x), dtype=bool)
+    return np.asarray(x[:, names.index(NARROW_SHARE)] > 0.0, dtype=bool)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -29,9 +29,11 @@ from autotune.cost_model.support import Support, moved_percentiles, percentiles
 from autotune.cost_model.training import (
     COVERAGE,
     MORE_ROUNDS,
+    NARROW_SHARE,
     Ratios,
     boost_scale,
     conformal_quantile,
+    factors,
     folds,
     network_quantile,
     scale_of,
@@ -56,6 +58,8 @@ MIN_RECORDS = 50
 """Fewer successful measurements than this give no model."""
 FEWEST_SURE = 50
 """Rows of the largest weight from which on they alone calibrate intervals."""
+LEAST_SHARE = 1e-3
+"""Least share of narrow products of a group that has any."""
 TYPICAL = "typical"
 """Kind of a model at typical costs, and the name of its mean error elsewhere among the metrics."""
 WORST = 5
@@ -167,8 +171,11 @@ class CostModel:
         )
         chosen = choose(records, data, weights, fold, seed, start, for_each, sure)
         held, ratios = chosen.held, chosen.ratios
-        scale = boost_scale(held.x, held.error, seed)
-        factor = network_quantile(held.scores[sure], data.networks[sure], COVERAGE)
+
+        def holding(rows: npt.NDArray[np.bool_]) -> float:
+            return network_quantile(held.scores[rows], data.networks[rows], COVERAGE)
+
+        scale, factor = _calibrated(held, data, sure, seed, holding)
         learned = _learned(ratios, scale, factor, held)
         metrics = chosen.metrics(data, sure)
         origin = _provenance(data, seed, base, ratios.is_raw)
@@ -241,9 +248,13 @@ class CostModel:
         ratios = train(data, np.ones(len(data), dtype=bool), seed, shared=True)
         contenders = [(formula, ratios.as_formula()), (guided, ratios)]
         held, ratios = last_improvement(contenders, judged)
-        scale = boost_scale(held.x, held.error, seed)
-        # machines differ more than networks: rows of many held 89 % on unseen ones, networks 94 %
-        factor = conformal_quantile(held.scores, COVERAGE)
+
+        def holding(rows: npt.NDArray[np.bool_]) -> float:
+            # machines differ more than networks: rows of many held 89 % on unseen ones, networks 94 %
+            return conformal_quantile(held.scores[rows], COVERAGE)
+
+        everywhere = np.ones(len(judged), dtype=bool)
+        scale, factor = _calibrated(held, judged, everywhere, seed, holding)
         learned = _learned(ratios, scale, factor, held)
         metrics = held.metrics(judged) | {"machines": float(len(parts))}
         spec, worst = parts[0].spec, held.misjudged(judged, WORST)
@@ -430,6 +441,24 @@ class CostModel:
             verifier=verifier,
             provenance=file.provenance,
         )
+
+
+def _calibrated(
+    held: HeldOut,
+    data: Dataset,
+    sure: npt.NDArray[np.bool_],
+    seed: int,
+    holding: Callable[[npt.NDArray[np.bool_]], float],
+) -> tuple[Forest, float]:
+    """Return the trees of the error's size, a step higher for narrow programs as these ask for, and the factor on it."""
+    from autotune.cost_model.held_out import narrow_rows
+
+    factor, wider = factors(narrow_rows(held.x, data), sure, holding)
+    scale = boost_scale(held.x, held.error, seed)
+    if wider != 1.0:
+        place = data.model.feature_names.index(NARROW_SHARE)
+        scale = scale.with_step(place, LEAST_SHARE, math.log(wider))
+    return scale, factor
 
 
 def _learned(ratios: Ratios, scale: Forest, factor: float, held: HeldOut) -> Learned:

@@ -71,7 +71,7 @@ class PreparedGroup:
         """Return tables of one row, nest after nest. Raises ``ScheduleError`` if the schedule is not
         legal."""
         spec = self._model.spec
-        rejection = check(self.nests, schedule, spec.tile_elements, spec.cores)
+        rejection = check(self.nests, schedule, spec.capacity, spec.cores)
         if rejection is not None:
             raise ScheduleError(f"{name_of(self.group)}: {rejection.reason}")
         pairs = zip(self.nests, schedule.nests, strict=True)
@@ -104,7 +104,7 @@ class PreparedGroup:
         spec, count = self._model.spec, len(np.asarray(rows))
         legal = np.ones(count, dtype=bool)
         for nest, table in zip(self.nests, tables, strict=True):
-            legal &= legal_rows(nest, table, spec.tile_elements, spec.cores)
+            legal &= legal_rows(nest, table, spec.capacity, spec.cores)
         if not legal.all():
             self._refuse(tables, int(np.argmin(legal)))
         return Costs(*self._predicted(tables, count))
@@ -149,7 +149,7 @@ class PreparedGroup:
         return neighbours(
             nest,
             table,
-            spec.tile_elements,
+            spec.capacity,
             spec.cores,
             spec.tile_multiple,
             spec.max_buffers,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ Singles = npt.NDArray[np.float32]
 Rows = npt.NDArray[Any]
 """Features in single or double precision: trees round them to single."""
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 FOLDS = 5
 GENERATED = "workload:"
@@ -24,6 +26,12 @@ FEWEST_NETWORKS = 20
 """Networks from which on they calibrate intervals: nine could hold 90 % of a tenth by their worst score alone."""
 COVERAGE = 0.9
 """Share of measurements that intervals are calibrated to hold."""
+NARROW_SHARE = "narrow_share"
+"""Feature that is above 0 where products are narrow."""
+FEWEST_OF_A_FORMAT = 100
+"""Held-out rows of narrow programs, and of others, from which on each calibrate intervals of their own."""
+LEAST_NARROWING = 0.1
+"""Least factor of narrow programs over that of others."""
 MIN_SCALE = 0.002
 """Smallest scale of an error: keeps a calm region's interval from shrinking to nothing."""
 
@@ -270,6 +278,20 @@ def network_quantile(scores: Floats, networks: npt.NDArray[np.str_], share: floa
     covered = np.cumsum((1.0 / counts[inverse])[order]) / (len(counts) + 1)
     at = int(np.searchsorted(covered, share - 1e-12))
     return float(scores[order[min(at, len(scores) - 1)]])
+
+
+def factors(is_narrow: Mask, known: Mask, quantile: Callable[[Mask], float]) -> tuple[float, float]:
+    """Return the factor of intervals, and how much larger that of narrow programs is: conformal by group (Vovk 2012,
+    *Conditional validity of inductive conformal predictors*, ACML).
+
+    ``quantile`` gives the score that holds enough of the chosen rows [r] out of ``known`` ones. The factor is one for all
+    where either kind has fewer than ``FEWEST_OF_A_FORMAT`` rows.
+    """
+    narrow, others = known & is_narrow, known & ~is_narrow
+    if min(narrow.sum(), others.sum()) < FEWEST_OF_A_FORMAT:
+        return quantile(known), 1.0
+    factor = max(quantile(others), float(np.finfo(np.float32).tiny))
+    return factor, max(quantile(narrow) / factor, LEAST_NARROWING)
 
 
 def conformal_quantile(scores: Floats, share: float) -> float:

@@ -276,6 +276,11 @@ class Nest:
         return tuple(i for i, b in enumerate(self.buffers) if b.role is BufferRole.LOAD)
 
     @cached_property
+    def sums(self) -> frozenset[int]:
+        """Buffers that products sum in."""
+        return frozenset(x.result for x in self.stages if x.contraction is not None)
+
+    @cached_property
     def dims(self) -> tuple[frozenset[int], ...]:
         """Root dimensions that each buffer's content depends on."""
         return tuple(buffer.dims for buffer in self.buffers)

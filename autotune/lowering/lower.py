@@ -22,7 +22,7 @@ def lower(group: Group, schedule: Schedule, spec: HardwareSpec) -> Program:
     the schedule is not legal there.
     """
     nests = nests_of(group)
-    rejection = check(nests, schedule, spec.tile_elements, spec.cores)
+    rejection = check(nests, schedule, spec.capacity, spec.cores)
     if rejection is not None:
         raise ScheduleError(
             f"group of {', '.join(op.name for op in group.ops)}: {rejection.reason}"

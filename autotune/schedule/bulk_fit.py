@@ -6,20 +6,21 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.nest import Nest
-from autotune.schedule.counts import expressible, scratchpad_elements
+from autotune.schedule.counts import expressible, scratchpad_elements, sums_elements
 from autotune.schedule.table import ScheduleTable
+from autotune.targets.capacity import Capacity
 
 Mask = npt.NDArray[np.bool_]
 
 
-def legal_rows(nest: Nest, table: ScheduleTable, capacity_elements: int, cores: int) -> Mask:
+def legal_rows(nest: Nest, table: ScheduleTable, capacity: Capacity, cores: int) -> Mask:
     """Return the rows [n] that ``fit.check`` accepts on such a machine."""
     legal = _is_well_formed(nest, table)
-    legal[legal] = _fits(nest, table.take(legal), capacity_elements, cores)
+    legal[legal] = _fits(nest, table.take(legal), capacity, cores)
     return legal
 
 
-def _fits(nest: Nest, table: ScheduleTable, capacity_elements: int, cores: int) -> Mask:
+def _fits(nest: Nest, table: ScheduleTable, capacity: Capacity, cores: int) -> Mask:
     """Return the rows of well-formed schedules that are legal."""
     shape = np.array(nest.root_shape, dtype=np.int64)
     pieces = np.array([c.k_extent for c in nest.contractions], dtype=np.int64)
@@ -34,7 +35,7 @@ def _fits(nest: Nest, table: ScheduleTable, capacity_elements: int, cores: int) 
     legal &= (table.cores <= cores) & ((table.im2col == 0) | nest.takes_patches)
     legal &= (table.cores == 1) | _is_shareable(nest, table, is_split)
     legal &= expressible(nest, table)
-    legal &= scratchpad_elements(nest, table) <= capacity_elements
+    legal &= capacity.holds(scratchpad_elements(nest, table), sums_elements(nest, table))
     return legal
 
 

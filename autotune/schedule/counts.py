@@ -21,10 +21,20 @@ _PIECE_ELEMENTS = 16.0
 
 
 def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
-    """``schedule.scratchpad_elements`` of every row [n]."""
+    """``fit.scratchpad_elements`` of every row [n]."""
+    return _words(nest, table, nest.buffers)
+
+
+def sums_elements(nest: Nest, table: ScheduleTable) -> Ints:
+    """``fit.sums_elements`` of every row [n]."""
+    return _words(nest, table, [nest.buffers[i] for i in sorted(nest.sums)])
+
+
+def _words(nest: Nest, table: ScheduleTable, buffers: Iterable[Buffer]) -> Ints:
+    """Words of some buffers, for every row [n]."""
     shape = np.array(nest.root_shape, dtype=np.int64)
     total = np.zeros(len(table), dtype=np.int64)
-    for buffer in nest.buffers:
+    for buffer in buffers:
         size = np.ones(len(table), dtype=np.int64)
         refilled = np.zeros(len(table), dtype=bool)
         for d in buffer.dims:

@@ -6,6 +6,7 @@ import math
 
 from autotune.fusion.nest import ADDRESS_LOOPS, Buffer, MovingOperand, Nest, Rejection, buffer_sizes
 from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.targets.capacity import Capacity
 
 MAX_RUNS = 1 << 26
 """Runs of a loop's body in a program. More would take minutes, and counters of the largest array may overflow."""
@@ -33,11 +34,22 @@ def slots(nest: Nest, schedule: NestSchedule, buffer: Buffer) -> int:
 
 def scratchpad_elements(nest: Nest, schedule: NestSchedule) -> int:
     """Words that one core needs for the nest."""
+    return sum(_words(nest, schedule))
+
+
+def sums_elements(nest: Nest, schedule: NestSchedule) -> int:
+    """Those of them that hold sums of products."""
+    words = _words(nest, schedule)
+    return sum(words[i] for i in nest.sums)
+
+
+def _words(nest: Nest, schedule: NestSchedule) -> list[int]:
+    """Return the words of each buffer."""
     sizes = buffer_sizes(nest, schedule.tile, schedule.k_tile, schedule.im2col)
-    return sum(
+    return [
         slots(nest, schedule, buffer) * buffer.words(math.prod(size))
         for buffer, size in zip(nest.buffers, sizes, strict=True)
-    )
+    ]
 
 
 def runs(nest: Nest, schedule: NestSchedule) -> int:
@@ -69,7 +81,7 @@ def has_ranks_of(nests: tuple[Nest, ...], schedule: Schedule) -> bool:
 
 
 def check(
-    nests: tuple[Nest, ...], schedule: Schedule, capacity_elements: int, cores: int
+    nests: tuple[Nest, ...], schedule: Schedule, capacity: Capacity, cores: int
 ) -> Rejection | None:
     """None when the schedule is legal for the nests on such a machine, else what failed."""
     if len(schedule.nests) != len(nests):
@@ -82,9 +94,9 @@ def check(
         rejection = _check_nest(nest, part)
         if rejection is not None:
             return rejection
-        need = scratchpad_elements(nest, part)
-        if need > capacity_elements:
-            return Rejection(f"scratchpad: {need * 4} bytes > {capacity_elements * 4}")
+        excess = capacity.excess(scratchpad_elements(nest, part), sums_elements(nest, part))
+        if excess is not None:
+            return Rejection(excess)
     return None
 
 

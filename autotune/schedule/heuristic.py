@@ -28,6 +28,7 @@ from autotune.schedule.counts import (
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
+from autotune.targets.capacity import Capacity
 
 _CUT_TILES = 64.0
 """Price, in tiles, of cutting a nest once more for another core."""
@@ -77,7 +78,7 @@ _TILE_ELEMENTS = 512.0
 
 def default_schedule(
     nests: tuple[Nest, ...],
-    capacity_elements: int,
+    capacity: Capacity,
     cores: int,
     tile_multiple: int = 1,
     buffers: int = 2,
@@ -87,7 +88,7 @@ def default_schedule(
     for nest in nests:
         rng = np.random.default_rng(0)
         limit = _SCHEDULES if buffers > 1 else _SCHEDULES_IN_PLACE
-        table = enumerate_nest(nest, capacity_elements, cores, limit, rng, tile_multiple, buffers)
+        table = enumerate_nest(nest, capacity, cores, limit, rng, tile_multiple, buffers)
         if not len(table):
             return None
         rule = least_traffic if buffers > 1 else _fewest_tiles

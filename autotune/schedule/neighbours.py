@@ -9,15 +9,16 @@ from itertools import permutations
 import numpy as np
 
 from autotune.fusion.nest import Nest
-from autotune.schedule.counts import expressible, scratchpad_elements
+from autotune.schedule.counts import expressible, scratchpad_elements, sums_elements
 from autotune.schedule.space import candidate_extents, distinct_orders
 from autotune.schedule.table import Ints, ScheduleTable
+from autotune.targets.capacity import Capacity
 
 
 def neighbours(
     nest: Nest,
     table: ScheduleTable,
-    capacity_elements: int,
+    capacity: Capacity,
     cores: int,
     tile_multiple: int = 1,
     buffers: int = 2,
@@ -39,7 +40,7 @@ def neighbours(
     near = ScheduleTable.joined(parts)
     _, first = np.unique(near.identities, return_index=True)
     near = near.take(first)
-    fits = scratchpad_elements(nest, near) <= capacity_elements
+    fits = capacity.holds(scratchpad_elements(nest, near), sums_elements(nest, near))
     fits &= expressible(nest, near)
     return near.take(np.flatnonzero(fits & (near.buffers <= buffers)))
 

@@ -26,7 +26,7 @@ a tile. Tiles that shrink are what a smaller scratchpad asks for."""
 
 def fits(nests: Sequence[Nest], schedule: Schedule, spec: HardwareSpec) -> bool:
     """Return True if a schedule is legal for these nests on a machine."""
-    is_legal = check(tuple(nests), schedule, spec.tile_elements, spec.cores) is None
+    is_legal = check(tuple(nests), schedule, spec.capacity, spec.cores) is None
     return is_legal and all(nest.buffers <= spec.max_buffers for nest in schedule.nests)
 
 

@@ -14,6 +14,7 @@ from autotune.fusion.patches import Patches
 from autotune.operators.axis_map import AxisMap
 from autotune.schedule.fit import MAX_RUNS
 from autotune.schedule.table import Ints, ScheduleTable
+from autotune.targets.capacity import Capacity
 from autotune.targets.spec import HardwareSpec, Memory
 
 MAX_EXTENT = (1 << 16) - 1
@@ -144,13 +145,13 @@ class _Grid:
         return axis.window if axis.dim is None else axis.extent(self.tile(axis.dim))
 
     def needs(self) -> tuple[Ints, Ints]:
-        """Return scratchpad elements of every combination with single and with double buffers.
+        """Return scratchpad words and those of sums [2, …] of every combination, with single and with double buffers.
 
-        It is ``fit.scratchpad_elements`` in bulk.
+        It is ``fit.scratchpad_elements`` and ``fit.sums_elements`` in bulk.
         """
-        single = np.zeros(self.shape, dtype=np.int64)
-        second = np.zeros(self.shape, dtype=np.int64)
-        for buffer in self.nest.buffers:
+        single = np.zeros((2, *self.shape), dtype=np.int64)
+        second = np.zeros((2, *self.shape), dtype=np.int64)
+        for index, buffer in enumerate(self.nest.buffers):
             size: Ints = np.ones((1,) * len(self.axes), dtype=np.int64)
             refilled: npt.NDArray[np.bool_] | bool = False
             for d in buffer.dims:
@@ -165,8 +166,9 @@ class _Grid:
                     size = size * self._size(axis)
             if self.im2col and buffer.patches is not None:
                 size = self._patch_elements(buffer, buffer.patches)
-            single += size
-            second += size * refilled
+            kinds = 2 if index in self.nest.sums else 1
+            single[:kinds] += buffer.words(size)
+            second[:kinds] += buffer.words(size) * refilled
         return single, single + second
 
     def expressible(self) -> npt.NDArray[np.bool_]:
@@ -198,7 +200,7 @@ def enumerate_on(
     """Enumerate at most ``limit`` legal schedules of a nest on a machine; empty when none fits."""
     return enumerate_nest(
         nest,
-        spec.tile_elements,
+        spec.capacity,
         spec.cores,
         limit,
         rng,
@@ -229,7 +231,7 @@ def candidate_extents(nest: Nest, tile_multiple: int, buffers: int = 2) -> list[
 
 def enumerate_nest(
     nest: Nest,
-    capacity_elements: int,
+    capacity: Capacity,
     cores: int,
     limit: int,
     rng: np.random.Generator,
@@ -239,24 +241,22 @@ def enumerate_nest(
 ) -> ScheduleTable:
     """Return at most ``limit`` legal schedules of a nest; empty if none fits.
 
-    A core has ``capacity_elements`` fp32 elements. Innermost tiles are multiples of
+    A core has the ``capacity``. Innermost tiles are multiples of
     ``tile_multiple`` and have up to ``buffers`` copies. With ``im2col`` a third of the schedules
     read patches, where convolutions may gain by that. If more than ``limit`` are legal, half of the
     rows have the largest tiles and ``rng`` draws the rest. Rows of equal programs appear once.
     """
     if not (im2col and nest.takes_patches):
-        return _enumerate(nest, capacity_elements, cores, limit, rng, tile_multiple, buffers, False)
+        return _enumerate(nest, capacity, cores, limit, rng, tile_multiple, buffers, False)
     third = limit // 3
-    direct = _enumerate(
-        nest, capacity_elements, cores, limit - third, rng, tile_multiple, buffers, False
-    )
-    patches = _enumerate(nest, capacity_elements, cores, third, rng, tile_multiple, buffers, True)
+    direct = _enumerate(nest, capacity, cores, limit - third, rng, tile_multiple, buffers, False)
+    patches = _enumerate(nest, capacity, cores, third, rng, tile_multiple, buffers, True)
     return direct.then(patches)
 
 
 def _enumerate(
     nest: Nest,
-    capacity_elements: int,
+    capacity: Capacity,
     cores: int,
     limit: int,
     rng: np.random.Generator,
@@ -266,9 +266,9 @@ def _enumerate(
 ) -> ScheduleTable:
     """Enumerate the schedules of one algorithm."""
     grid = _Grid.of(nest, _POOL if buffers > 1 else _IN_PLACE_POOL, tile_multiple, buffers, im2col)
-    single, double = grid.needs()
+    (single, sums), (double, double_sums) = grid.needs()
     fits = np.stack(
-        [single <= capacity_elements, (double <= capacity_elements) & (double > single)]
+        [capacity.holds(single, sums), capacity.holds(double, double_sums) & (double > single)]
     )
     fits &= grid.expressible()
     cells = np.flatnonzero(fits[:buffers])

@@ -45,8 +45,8 @@ Multiply-adds of one cell per cycle, on operands of a format; int8 stands for ui
 _FORMATS_MEANING = """
 `matrix.bf16_macs_per_cell` and `matrix.int8_macs_per_cell` are optional; 0, the default, means that the array does not
 multiply the format. A cell takes so many neighbours of the summed dimension at once, as a dot product. Sums have 32 bits: fp32
-of bf16, int32 of int8; `scratchpad.accumulator_bytes` says how much of the capacity a machine keeps for them alone, which programs
-here may use for either. A program that multiplies what the array does not have is refused. Tensors lie in DRAM in a narrow
+of bf16, int32 of int8; `scratchpad.accumulator_bytes` of the capacity hold them and nothing else, and the rest
+holds none: schedules whose tiles need more of either are not legal. A program that multiplies what the array does not have is refused. Tensors lie in DRAM in a narrow
 format where the array multiplies it, else in fp32; transfers between formats convert on every machine. With
 `dram.converts_fp16` they keep tensors of float16 in two bytes, and products are of fp32.
 

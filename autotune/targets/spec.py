@@ -17,6 +17,7 @@ from autotune.isa.formats import (
     Format,
     Formats,
 )
+from autotune.targets.capacity import Capacity
 from autotune.targets.physical import PhysicalSpec
 
 
@@ -117,8 +118,8 @@ class ScratchpadSpec:
     """Software-managed memory of one core: capacity, word-interleaved banks (4-byte words), and
     ports: units (load, store, matrix, vector) that may work on it at the same time.
 
-    ``accumulator_bytes`` of the capacity are the machine's own memory for sums of 32 bits, 0 where it has none or none is
-    published. Programs may use the whole capacity for either."""
+    ``accumulator_bytes`` of the capacity hold sums of 32 bits and nothing else, as ``Capacity`` has it; 0 where one memory
+    holds both, or the machine's own is not published."""
 
     size_bytes: int
     banks: int
@@ -346,9 +347,9 @@ class HardwareSpec:
             numbers["matrix"] = {
                 k: v for k, v in numbers["matrix"].items() if v or not k.endswith("_per_cell")
             }
-        # these two decide which programs are made, or are only told: not what programs cost
-        numbers["scratchpad"] = _without(numbers["scratchpad"], "accumulator_bytes")
-        if "dram" in numbers:
+        if not self.scratchpad.accumulator_bytes:  # no number of older specs either
+            numbers["scratchpad"] = _without(numbers["scratchpad"], "accumulator_bytes")
+        if "dram" in numbers:  # decides which programs are made, not what they cost
             numbers["dram"] = _without(numbers["dram"], "converts_fp16")
         # under the names that profiles of stored measurements were hashed with
         if self.tile_multiple != 1:
@@ -410,3 +411,8 @@ class HardwareSpec:
     def tile_elements(self) -> int:
         """fp32 elements of one core's scratchpad that schedules may use: all, as addresses reach them."""
         return self.scratchpad_elements
+
+    @property
+    def capacity(self) -> Capacity:
+        """What the tiles of one core may take."""
+        return Capacity(self.tile_elements, self.scratchpad.accumulator_bytes // 4)

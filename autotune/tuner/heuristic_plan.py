@@ -116,7 +116,7 @@ def heuristic_schedule(group: Group, spec: HardwareSpec) -> Schedule | None:
         return None
     if spec.memory is Memory.CACHED:
         return default_schedule(
-            nests, spec.tile_elements, spec.cores, spec.tile_multiple, spec.max_buffers
+            nests, spec.capacity, spec.cores, spec.tile_multiple, spec.max_buffers
         )
     parts = [_least_cycles(nest, spec) for nest in nests]
     return Schedule(tuple(part for part in parts if part is not None)) if all(parts) else None

@@ -9,7 +9,7 @@ import numpy as np
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
-from autotune.schedule.fit import scratchpad_elements
+from autotune.schedule.fit import scratchpad_elements, sums_elements
 from autotune.schedule.schedule import NestSchedule
 from autotune.schedule.space import enumerate_nest
 from autotune.targets.spec import HardwareSpec
@@ -27,11 +27,12 @@ def nests_that_fit(group: Group, spec: HardwareSpec) -> tuple[Nest, ...] | Rejec
     nests = analyse(group)
     if isinstance(nests, Rejection):
         return nests
-    small = max(scratchpad_elements(nest, _smallest(nest)) for nest in nests)
-    if small > spec.tile_elements:
-        return Rejection(
-            f"scratchpad: the smallest tiles take {4 * small:,} bytes of {4 * spec.tile_elements:,}"
-        )
+    for nest in nests:
+        small = _smallest(nest)
+        words, sums = scratchpad_elements(nest, small), sums_elements(nest, small)
+        excess = spec.capacity.excess(words, sums)
+        if excess is not None:
+            return Rejection(f"the smallest tiles do not fit, {excess}")
     if not all(_is_addressable(nest, spec) for nest in nests):
         return Rejection("addresses: tiles that fit move operands with too many loops")
     return nests
@@ -42,9 +43,7 @@ def _is_addressable(nest: Nest, spec: HardwareSpec) -> bool:
     if not nest.moving_operands:
         return True
     rng = np.random.default_rng(0)
-    table = enumerate_nest(
-        nest, spec.tile_elements, 1, 1, rng, spec.tile_multiple, spec.max_buffers
-    )
+    table = enumerate_nest(nest, spec.capacity, 1, 1, rng, spec.tile_multiple, spec.max_buffers)
     return len(table) > 0
 
 

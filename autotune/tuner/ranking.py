@@ -177,7 +177,7 @@ class Ranking:
         return neighbours(
             nest,
             table,
-            spec.tile_elements,
+            spec.capacity,
             spec.cores,
             spec.tile_multiple,
             spec.max_buffers,

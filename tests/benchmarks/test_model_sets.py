@@ -46,7 +46,7 @@ def test_sets_are_of_distinct_groups_and_legal_schedules(drawn: NetworkSets) -> 
     for one in drawn.sets:
         assert FEWEST <= len(set(one.schedules)) == len(one.schedules) <= SCHEDULES
         for schedule in one.schedules[::32]:
-            assert check(nests_of(one.group), schedule, EDGE.tile_elements, EDGE.cores) is None
+            assert check(nests_of(one.group), schedule, EDGE.capacity, EDGE.cores) is None
 
 
 def test_half_of_a_set_is_what_a_search_would_look_at_first(drawn: NetworkSets) -> None:

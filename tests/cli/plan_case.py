@@ -59,6 +59,6 @@ def _schedule(group: Group) -> Schedule:
     spec = load_spec("edge")
     nests = analyse(group)
     assert not isinstance(nests, Rejection)
-    schedule = default_schedule(nests, spec.scratchpad_elements, spec.cores)
+    schedule = default_schedule(nests, spec.capacity, spec.cores)
     assert schedule is not None
     return schedule

@@ -81,7 +81,7 @@ def plan(tmp_path: Path) -> Path:
     group = Group.from_graph(graph, ("relu",))
     nests = analyse(group)
     assert not isinstance(nests, Rejection)
-    schedule = default_schedule(nests, spec.scratchpad_elements, spec.cores)
+    schedule = default_schedule(nests, spec.capacity, spec.cores)
     path = tmp_path / "net.plan"
     group = PlannedGroup(("relu",), ("y",), schedule, 1.0, None, None, None)
     Plan(

@@ -53,7 +53,7 @@ def drawn(
         nests = analyse(group)
         if isinstance(nests, Rejection):
             continue
-        schedule = random_schedule(nests, SPEC.scratchpad_elements, SPEC.cores, rng)
+        schedule = random_schedule(nests, SPEC.capacity, SPEC.cores, rng)
         if schedule is not None:
             return group, nests, schedule
 

@@ -30,7 +30,7 @@ def tables(spec: HardwareSpec) -> list[tuple[Nest, ScheduleTable]]:
     rng = np.random.default_rng(11)
     nests = [nest for _ in range(12) for nest in drawn(rng)[1]]
     found = [
-        (nest, enumerate_nest(nest, spec.scratchpad_elements, 1, 24, rng, buffers=spec.max_buffers))
+        (nest, enumerate_nest(nest, spec.capacity, 1, 24, rng, buffers=spec.max_buffers))
         for nest in nests
     ]
     assert any(len(table) > 1 for _, table in found)
@@ -157,7 +157,7 @@ def test_no_estimate_of_an_operator_on_any_core_undercuts_the_roofline(
     graph, rng = one_of(kind), np.random.default_rng(0)
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     for nest in () if group.is_view else nests_of(group):
-        table = enumerate_nest(nest, spec.scratchpad_elements, 2, 24, rng, buffers=1)
+        table = enumerate_nest(nest, spec.capacity, 2, 24, rng, buffers=1)
         found = analytic_model(spec).analyse(nest, table, spec)
         assert (found.roofline > 0).all()
         assert (found.roofline <= found.estimate * (1 + 1e-9)).all()
@@ -167,7 +167,7 @@ def bound_of(build: Callable[[GraphBuilder], str], spec: HardwareSpec) -> float:
     builder = GraphBuilder("one operator")
     graph = builder.build([build(builder)])
     (nest,) = nests_of(Group.from_graph(graph, [op.name for op in graph.ops]))
-    table = enumerate_nest(nest, spec.scratchpad_elements, 1, 4, np.random.default_rng(0))
+    table = enumerate_nest(nest, spec.capacity, 1, 4, np.random.default_rng(0))
     found = analytic_model(spec).analyse(nest, table, spec)
     assert (found.roofline == found.roofline[0]).all()
     return float(found.roofline[0])

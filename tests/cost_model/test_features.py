@@ -66,7 +66,7 @@ def test_counts_equal_those_of_the_lowered_program(layout: Layout, seed: int) ->
 def test_rows_do_not_depend_on_their_table(seed: int) -> None:
     rng = np.random.default_rng(seed)
     _, nests, _ = drawn(rng)
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 40, rng)
+    table = enumerate_nest(nests[0], SPEC.capacity, SPEC.cores, 40, rng)
     whole = features(nests[0], table, SPEC)
     for row in range(0, len(table), 7):
         alone = features(nests[0], table.take([row]), SPEC)
@@ -78,7 +78,7 @@ def test_rows_do_not_depend_on_their_table(seed: int) -> None:
 def test_features_are_finite_and_shares_at_most_one(seed: int) -> None:
     rng = np.random.default_rng(seed)
     _, nests, _ = drawn(rng)
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 100, rng)
+    table = enumerate_nest(nests[0], SPEC.capacity, SPEC.cores, 100, rng)
     x = features(nests[0], table, SPEC)
     assert x.shape == (len(table), len(FEATURES))
     assert np.isfinite(x).all()

@@ -11,6 +11,7 @@ import pytest
 import xgboost as xgb
 
 from autotune.cost_model.forest import Forest
+from autotune.cost_model.training import boost
 from autotune.errors import StoreError
 from autotune.kernels.trees.packed_forest import ROWS_APART
 from tests.cost_model.boosted import KINDS, Kind, hostile_rows, train_booster
@@ -123,3 +124,14 @@ def test_what_is_no_sum_of_leaves_is_refused() -> None:
         booster = xgb.train(parameters | {"verbosity": 0, "nthread": 1}, data, 2)
         with pytest.raises(StoreError, match=reason):
             Forest.of(booster)
+
+
+def test_a_step_is_added_where_a_feature_is_at_its_threshold_or_missing() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.random((200, 3))
+    grown = boost(x, x[:, 0] * 2.0, np.ones(len(x)), 0)
+    stepped = grown.with_step(1, 0.5, 0.75)
+    x[:9, 1] = np.nan
+    wanted = grown.predict(x) + np.where(x[:, 1] < 0.5, 0.0, 0.75)
+    np.testing.assert_allclose(stepped.predict(x), wanted, atol=1e-6)
+    assert Forest.from_bytes(stepped.to_bytes()).predict(x).tolist() == stepped.predict(x).tolist()

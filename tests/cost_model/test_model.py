@@ -60,7 +60,7 @@ def test_its_energy_is_learned_whichever_networks_are_held_out(
 
 def test_a_group_costs_the_sum_of_its_nests_and_intervals_hold_it(model: CostModel) -> None:
     group, nests, schedule = drawn(np.random.default_rng(3))
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 64, np.random.default_rng(0))
+    table = enumerate_nest(nests[0], SPEC.capacity, 1, 64, np.random.default_rng(0))
     found = model.predict_nest(nests[0], table)
     assert (found.low <= found.cycles).all() and (found.cycles <= found.high).all()
     assert model.predict(group, schedule) > 0
@@ -79,7 +79,7 @@ def test_what_is_trusted_less_weighs_less_beside_the_weights_given() -> None:
 def test_a_stored_model_predicts_the_same(model: CostModel) -> None:
     again = CostModel.from_bytes(model.to_bytes(), SPEC)
     _, nests, _ = drawn(np.random.default_rng(4))
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 64, np.random.default_rng(0))
+    table = enumerate_nest(nests[0], SPEC.capacity, 1, 64, np.random.default_rng(0))
     for ours, theirs in zip(
         (model.estimate(nests[0], table).cycles, model.predict_energy(nests[0], table)),
         (again.estimate(nests[0], table).cycles, again.predict_energy(nests[0], table)),
@@ -181,7 +181,7 @@ def test_a_feature_hash_knows_names_order_and_version(monkeypatch: pytest.Monkey
 
 def test_threads_share_a_model(model: CostModel) -> None:
     _, nests, _ = drawn(np.random.default_rng(6))
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 64, np.random.default_rng(0))
+    table = enumerate_nest(nests[0], SPEC.capacity, 1, 64, np.random.default_rng(0))
     expected = model.predict_nest(nests[0], table).cycles
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: model.predict_nest(nests[0], table).cycles, range(16)):
@@ -265,7 +265,7 @@ def choices(seed: int, groups: int, noise: float) -> list[Record]:
     found: list[Record] = []
     while len(found) < 6 * groups:
         group, nests, _ = drawn(rng)
-        table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 6, rng)
+        table = enumerate_nest(nests[0], SPEC.capacity, 1, 6, rng)
         if len(nests) > 1 or len(table) < 6:
             continue
         estimate = analytic_model(SPEC).analyse(nests[0], table, SPEC).estimate
@@ -297,7 +297,7 @@ def test_where_there_is_nothing_to_learn_the_formula_is_kept() -> None:
     one = CostModel.fit(choices(2, 40, 0.0), SPEC, seed=0)
     assert one.kind == "formula"
     _, nests, _ = drawn(np.random.default_rng(4))
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 16, np.random.default_rng(0))
+    table = enumerate_nest(nests[0], SPEC.capacity, 1, 16, np.random.default_rng(0))
     expected = analytic_model(SPEC).analyse(nests[0], table, SPEC).estimate
     for kept in (one, CostModel.from_bytes(one.to_bytes(), SPEC)):
         np.testing.assert_allclose(kept.predict_nest(nests[0], table).cycles, expected)

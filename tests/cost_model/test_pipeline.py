@@ -36,7 +36,7 @@ def errors_of(spec: HardwareSpec, cores: int, seeds: int, count: int) -> list[fl
         group, nests, _ = drawn(rng)
         if len(nests) > 1:
             continue
-        table = enumerate_nest(nests[0], spec.scratchpad_elements, spec.cores, count, rng)
+        table = enumerate_nest(nests[0], spec.capacity, spec.cores, count, rng)
         table = table.take(table.cores == cores)
         estimate = ScratchpadAnalysis(nests[0], table, spec).estimate
         for row in range(len(table)):
@@ -74,7 +74,7 @@ def test_schedules_are_laid_out_together_as_each_by_itself(
         return lay_out(spec, *columns)
 
     monkeypatch.setattr(pipeline, "lay_out", recorded)
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 61, rng)
+    table = enumerate_nest(nests[0], SPEC.capacity, SPEC.cores, 61, rng)
     a = ScratchpadAnalysis(nests[0], table, SPEC)
     together = np.stack([a.flow.cycles, a.flow.interval, a.flow.latency])
     spec, *columns = seen[0]
@@ -87,7 +87,7 @@ def test_schedules_are_laid_out_together_as_each_by_itself(
 def test_kinds_of_tiles_are_all_combinations_of_full_pieces_and_rests(seed: int) -> None:
     rng = np.random.default_rng(seed)
     _, nests, _ = drawn(rng)
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 40, rng)
+    table = enumerate_nest(nests[0], SPEC.capacity, SPEC.cores, 40, rng)
     tiling = Tiling(nests[0], table)
     dims = frozenset(range(len(tiling.extent)))
     tiles = tiling.tiles(dims)
@@ -128,7 +128,7 @@ def test_the_best_schedules_are_the_same_if_only_they_are_laid_out(seed: int) ->
     """And the others are no better than the worst of them, nor than the limit."""
     rng = np.random.default_rng(seed)
     _, nests, _ = drawn(rng)
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 200, rng)
+    table = enumerate_nest(nests[0], SPEC.capacity, SPEC.cores, 200, rng)
     every = ScratchpadAnalysis(nests[0], table, SPEC)
     order = np.argsort(every.estimate, kind="stable")
     for count, limit in ((5, np.inf), (20, float(every.estimate[order[len(order) // 4]]))):

@@ -74,7 +74,7 @@ def test_the_best_schedule_is_legal_and_no_worse_than_any_enumerated(
     group, nests, _ = drawn(np.random.default_rng(seed))
     best = predictor.predict(group)
     assert best.schedule == predictor.best_schedule(group)
-    assert check(nests, best.schedule, SPEC.scratchpad_elements, SPEC.cores) is None
+    assert check(nests, best.schedule, SPEC.capacity, SPEC.cores) is None
     tried = predictor.predict_batch(group, predictor.schedules(group))
     assert best.cycles <= tried.cycles.min() * (1 + 1e-6)
     assert predictor.predict(group, best.schedule).cycles == pytest.approx(best.cycles, rel=1e-5)

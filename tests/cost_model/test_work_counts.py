@@ -140,7 +140,7 @@ def test_a_table_is_held_whole_and_only_rows_of_it_are_moved() -> None:
     nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
     assert not isinstance(nests, Rejection)
     rng = np.random.default_rng(0)
-    rows = enumerate_nest(nests[0], HOST.scratchpad_elements, 1, 4, rng, 1, 1)
+    rows = enumerate_nest(nests[0], HOST.capacity, 1, 4, rng, 1, 1)
     analysis = CachedAnalysis(nests[0], rows, HOST)
     # numbers in, rows taken from the table, rows out
     assert analysis.moved_bytes.tolist() == [4.0 * (count + 2 * count * width)] * len(rows)
@@ -153,7 +153,7 @@ def test_a_table_is_held_whole_and_only_rows_of_it_are_moved() -> None:
 def test_counts_are_finite_and_do_not_depend_on_their_table(seed: int, cores: int) -> None:
     rng = np.random.default_rng(seed)
     _, nests, _ = drawn(rng, Layout.CHANNELS_LAST)
-    table = enumerate_nest(nests[0], HOST.scratchpad_elements, cores, 40, rng, 1, 1)
+    table = enumerate_nest(nests[0], HOST.capacity, cores, 40, rng, 1, 1)
     whole = CachedAnalysis(nests[0], table, HOST).work
     assert whole.shape == (len(table), len(WORK_KINDS))
     assert np.isfinite(whole).all() and (whole >= 0).all()
@@ -235,7 +235,7 @@ def test_a_machine_that_works_in_place_is_learned_and_stored_with_its_prices() -
     again = CostModel.from_bytes(model.to_bytes(), HOST)
     _, nests, _ = drawn(np.random.default_rng(4), Layout.CHANNELS_LAST)
     rng = np.random.default_rng(0)
-    table = enumerate_nest(nests[0], HOST.scratchpad_elements, 1, 64, rng, 1, 1)
+    table = enumerate_nest(nests[0], HOST.capacity, 1, 64, rng, 1, 1)
     for ask in (CostModel.rough, lambda m, n, t: m.estimate(n, t).cycles):
         assert np.array_equal(ask(model, nests[0], table), ask(again, nests[0], table))
 

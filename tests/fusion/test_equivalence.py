@@ -87,5 +87,5 @@ def test_the_cost_model_sees_no_difference_between_twins(data: st.DataObject) ->
     assert not isinstance(nests, Rejection) and not isinstance(others, Rejection)
     for nest, alike in zip(nests, others, strict=True):
         rng = np.random.default_rng(0)
-        table = enumerate_nest(nest, spec.tile_elements, spec.cores, 32, rng)
+        table = enumerate_nest(nest, spec.capacity, spec.cores, 32, rng)
         np.testing.assert_array_equal(features(nest, table, spec), features(alike, table, spec))

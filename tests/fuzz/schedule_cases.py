@@ -180,7 +180,7 @@ def _schedule(rng: Rng, group: Group, machine: str) -> Schedule | None:
         if any(part is None for part in parts):
             return None
         schedule = Schedule(tuple(part for part in parts if part is not None))
-        if check(nests, schedule, spec.tile_elements, spec.cores) is None:
+        if check(nests, schedule, spec.capacity, spec.cores) is None:
             return schedule
     return None
 
@@ -189,7 +189,7 @@ def _nest_schedule(rng: Rng, nest: Nest, machine: str) -> NestSchedule | None:
     spec = target_of(machine).spec
     if chance(rng, 0.4):
         return _enumerated(rng, nest, machine)
-    capacity, cores = spec.tile_elements, spec.cores
+    capacity, cores = spec.capacity, spec.cores
     part = _any_schedule(rng, nest, machine)
     for _ in range(24):  # shrink a tile or a piece of a reduction until it fits
         if check((nest,), Schedule((part,)), capacity, cores) is None:
@@ -202,7 +202,7 @@ def _enumerated(rng: Rng, nest: Nest, machine: str) -> NestSchedule | None:
     spec = target_of(machine).spec
     table = enumerate_nest(
         nest,
-        spec.tile_elements,
+        spec.capacity,
         spec.cores,
         ENUMERATED,
         rng.generator,

@@ -88,7 +88,7 @@ def _fails(tried: Case) -> bool:
     spec = target_of(tried.target).spec
     if tried.schedule is None or isinstance(nests, Rejection):
         return False
-    if check(nests, tried.schedule, spec.tile_elements, spec.cores) is not None:
+    if check(nests, tried.schedule, spec.capacity, spec.cores) is not None:
         return False
     try:
         bounded(tried)

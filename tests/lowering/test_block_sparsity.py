@@ -63,7 +63,7 @@ def listed(graph: Graph, limit: int) -> Iterator[Program]:
     """By schedules of the whole group that the search would list."""
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     rng = np.random.default_rng(0)
-    table = enumerate_nest(nests_of(group)[0], SPEC.tile_elements, SPEC.cores, limit, rng)
+    table = enumerate_nest(nests_of(group)[0], SPEC.capacity, SPEC.cores, limit, rng)
     return (lower(group, Schedule((table.row(i),)), SPEC) for i in range(len(table)))
 
 
@@ -100,7 +100,7 @@ def masks(graph: Graph) -> list[list[float]]:
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     nest = nests_of(group)[0]
     rng = np.random.default_rng(0)
-    table = enumerate_nest(nest, SPEC.tile_elements, 2, 20, rng)
+    table = enumerate_nest(nest, SPEC.capacity, 2, 20, rng)
     return [
         step.touched.tolist()
         for step in ScratchpadAnalysis(nest, table, SPEC).steps
@@ -178,7 +178,7 @@ def least_cycles(graph: Graph, machine: Target) -> int:
     group = Group.from_graph(graph, [op.name for op in graph.ops if op.kind is K.MATMUL])
     nests, spec = nests_of(group), machine.spec
     rng = np.random.default_rng(0)
-    table = enumerate_nest(nests[0], spec.scratchpad_elements, 1, 4096, rng)
+    table = enumerate_nest(nests[0], spec.capacity, 1, 4096, rng)
     best = np.argsort(ScratchpadAnalysis(nests[0], table, spec).estimate)[:4]
     schedules = (Schedule((table.row(int(i)),)) for i in best)
     return min(machine.time(lower(group, one, spec)).cycles for one in schedules)

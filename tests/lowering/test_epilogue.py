@@ -95,6 +95,6 @@ def test_an_addend_at_hand_costs_no_vector_instruction(family: str, kind: str) -
 def whole(group: Group) -> Schedule:
     nests = analyse(group)
     assert not isinstance(nests, Rejection)
-    schedule = default_schedule(nests, SPEC.scratchpad_elements, 1)
+    schedule = default_schedule(nests, SPEC.capacity, 1)
     assert schedule is not None
     return schedule

@@ -116,4 +116,4 @@ def test_what_is_called_legal_has_a_schedule() -> None:
     for op in graph.ops:
         nests = legal_nests(Group.from_graph(graph, (op.name,)), spec)
         if nests is not None:
-            assert default_schedule(nests, spec.scratchpad_elements, spec.cores), op.name
+            assert default_schedule(nests, spec.capacity, spec.cores), op.name

@@ -128,7 +128,7 @@ def test_counts_of_its_features_are_those_of_the_program(
     graph = convolution(case, window, behind, layout)
     group = conv_group(graph)
     (nest,) = nests_of(group)
-    schedule = random_schedule((nest,), SPEC.scratchpad_elements, 1, np.random.default_rng(seed))
+    schedule = random_schedule((nest,), SPEC.capacity, 1, np.random.default_rng(seed))
     assert schedule is not None
     program = lower(group, schedule, SPEC)
     a = ScratchpadAnalysis(nest, ScheduleTable.of(nest, schedule.nests), SPEC)
@@ -164,10 +164,10 @@ def test_a_stride_longer_than_the_kernel_loads_only_what_windows_take() -> None:
 def test_one_image_of_dense_windows_has_the_direct_form_alone() -> None:
     (nest,) = nests_of(conv_group(convolution((1, 3, 3, 3, 5))))
     assert not nest.takes_patches
-    rejection = check((nest,), Schedule((whole(nest, True),)), SPEC.scratchpad_elements, 1)
+    rejection = check((nest,), Schedule((whole(nest, True),)), SPEC.capacity, 1)
     assert rejection is not None and "im2col" in rejection.reason
     rng = np.random.default_rng(0)
-    table = enumerate_nest(nest, SPEC.scratchpad_elements, 1, 100, rng, im2col=True)
+    table = enumerate_nest(nest, SPEC.capacity, 1, 100, rng, im2col=True)
     assert not table.im2col.any()
 
 

@@ -39,7 +39,7 @@ def program_of(graph: Graph, schedule: Schedule | None = None) -> Program:
     nests = analyse(group)
     assert not isinstance(nests, Rejection)
     if schedule is None:
-        schedule = default_schedule(nests, SPEC.scratchpad_elements, 1)
+        schedule = default_schedule(nests, SPEC.capacity, 1)
     assert schedule is not None
     return lower(group, schedule, SPEC)
 

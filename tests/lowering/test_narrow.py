@@ -69,7 +69,7 @@ def assert_exact(graph: Graph, program: Program) -> None:
 
 
 def by_rule(group: Group, spec: HardwareSpec) -> Program:
-    schedule = default_schedule(nests_of(group), spec.tile_elements, 1)
+    schedule = default_schedule(nests_of(group), spec.capacity, 1)
     assert schedule is not None
     return lower(group, schedule, spec)
 

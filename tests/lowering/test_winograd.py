@@ -107,7 +107,7 @@ def test_engines_are_within_the_bound_of_the_plain_convolution(
     feeds, want = {**fed(graph), **graph.constants}, wanted(shape, outputs, pad, K.RELU)
     (name,) = graph.outputs
     for _ in range(3):
-        schedule = random_schedule(nests_of(group), SPEC.scratchpad_elements, 2, rng)
+        schedule = random_schedule(nests_of(group), SPEC.capacity, 2, rng)
         assert schedule is not None
         program = lower(group, schedule, SPEC)
         verify(program, SPEC.scratchpad_elements)
@@ -153,7 +153,7 @@ def test_counts_of_its_features_are_those_of_the_program(
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     (nest,) = nests_of(group)
     rng = np.random.default_rng(seed)
-    schedule = random_schedule((nest,), SPEC.scratchpad_elements, 1, rng)
+    schedule = random_schedule((nest,), SPEC.capacity, 1, rng)
     assert schedule is not None
     a = ScratchpadAnalysis(nest, ScheduleTable.of(nest, schedule.nests), SPEC)
     assert +estimated(a) == +walk(lower(group, schedule, SPEC))
@@ -173,7 +173,7 @@ def test_tiles_are_whole_or_multiples_of_the_forms(
     nests = nests_of(Group.from_graph(graph, [op.name for op in graph.ops]))
     for rows, legal in cases:
         schedule = Schedule((NestSchedule((1, rows, 14, 4), (1, 2, 3, 0), (9,)),))
-        rejection = check(nests, schedule, SPEC.scratchpad_elements, 1)
+        rejection = check(nests, schedule, SPEC.capacity, 1)
         assert (rejection is None) == legal
         assert rejection is None or f"multiple of {form.tile}" in rejection.reason
 

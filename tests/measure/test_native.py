@@ -149,7 +149,7 @@ def test_other_candidates_are_timed_between_the_visits_of_one(seen: Seen) -> Non
 def test_a_candidate_is_lowered_compiled_and_timed_in_the_worker() -> None:
     nests = analyse(case.GROUP)
     assert not isinstance(nests, Rejection)
-    schedule = default_schedule(nests, case.SPEC.scratchpad_elements, 1)
+    schedule = default_schedule(nests, case.SPEC.capacity, 1)
     assert schedule is not None
     with Pool(1) as pool:
         wanted = Candidate(case.GROUP, schedule, "net")

@@ -70,7 +70,7 @@ def real_candidates(count: int) -> list[Candidate]:
         nests = analyse(group)
         if isinstance(nests, Rejection):
             continue
-        schedule = default_schedule(nests, case.SPEC.scratchpad_elements, case.SPEC.cores)
+        schedule = default_schedule(nests, case.SPEC.capacity, case.SPEC.cores)
         if schedule is not None:
             out.append(Candidate(group, schedule, graph.name))
     out = out[:count]

@@ -35,7 +35,7 @@ def heuristic_choices(graph: Graph) -> list[Choice]:
         nests = analyse(Group.from_graph(graph, names))
         if isinstance(nests, Rejection):
             return False
-        return default_schedule(nests, case.SPEC.scratchpad_elements, case.SPEC.cores) is not None
+        return default_schedule(nests, case.SPEC.capacity, case.SPEC.cores) is not None
 
     groups = [Group.from_graph(graph, names) for names in greedy(graph, fits).groups]
     return [Choice(group, case.schedule_of(group)) for group in groups]

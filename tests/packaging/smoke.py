@@ -18,7 +18,7 @@ y = b.add(OpKind.RELU, b.add(OpKind.CONV, b.input("x", (1, 8, 12, 12)), w, pads=
 graph = b.build(outputs=[y])
 machine = autotune.target("edge")
 group = Group.from_graph(graph, [op.name for op in graph.ops])
-schedule = default_schedule(analyse(group), machine.spec.scratchpad_elements, 1)
+schedule = default_schedule(analyse(group), machine.spec.capacity, 1)
 x = rng.standard_normal((1, 8, 12, 12)).astype(np.float32)
 cost, outputs = machine.run(lower(group, schedule, machine.spec), {"x": x, **graph.constants})
 np.testing.assert_allclose(outputs[y], evaluate(graph, {"x": x})[y], rtol=1e-4, atol=1e-4)

@@ -84,7 +84,7 @@ def schedule_of(group: Group) -> Schedule | None:
         return None
     nests = analyse(group)
     assert not isinstance(nests, Rejection), nests
-    schedule = default_schedule(nests, SPEC.scratchpad_elements, SPEC.cores)
+    schedule = default_schedule(nests, SPEC.capacity, SPEC.cores)
     assert schedule is not None
     return schedule
 

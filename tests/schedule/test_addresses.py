@@ -25,6 +25,7 @@ from autotune.schedule.neighbours import neighbours
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
+from autotune.targets.capacity import Capacity
 from autotune.targets.opening import load_spec
 from autotune.tuner.legality import legal_nests
 from tests.drawn_graphs import array
@@ -63,7 +64,7 @@ def test_an_address_holds_as_many_loops_as_schedules_may_use() -> None:
 def test_a_schedule_that_moves_an_operand_with_four_loops_is_refused_with_the_way_out() -> None:
     _, nest = nest_of(turned())
     part = NestSchedule((1, 1, 1, 1), (0, 1, 2, 3), ())
-    rejection = check((nest,), Schedule((part,)), SPEC.scratchpad_elements, 1)
+    rejection = check((nest,), Schedule((part,)), SPEC.capacity, 1)
     assert rejection is not None
     assert "moves with 4 loops; an address holds 2: split fewer of" in rejection.reason
 
@@ -74,12 +75,12 @@ def test_a_schedule_that_would_run_for_minutes_is_refused() -> None:
     y = b.add(K.MATMUL, b.input("x", (2, 70_000)), b.constant(array(70_000, 1)))
     _, nest = nest_of(b.build(outputs=[b.add(K.MATMUL, b.input("z", (70_000, 2)), y)]))
     part = NestSchedule((1, 1), (0, 1), (1, 2), cores=1)
-    rejection = check((nest,), Schedule((part,)), SPEC.scratchpad_elements, 1)
+    rejection = check((nest,), Schedule((part,)), SPEC.capacity, 1)
     assert rejection is not None and "loops: 4900000000 runs" in rejection.reason
     assert not expressible(nest, ScheduleTable.of(nest, [part])).any()
-    table = enumerate_nest(nest, SPEC.scratchpad_elements, 1, 4096, np.random.default_rng(0))
+    table = enumerate_nest(nest, SPEC.capacity, 1, 4096, np.random.default_rng(0))
     rows = [Schedule((table.row(i),)) for i in range(len(table))]
-    assert all(check((nest,), row, SPEC.scratchpad_elements, 1) is None for row in rows)
+    assert all(check((nest,), row, SPEC.capacity, 1) is None for row in rows)
 
 
 def test_the_largest_array_counts_all_runs_of_a_legal_schedule() -> None:
@@ -89,10 +90,10 @@ def test_the_largest_array_counts_all_runs_of_a_legal_schedule() -> None:
     graph = b.build(outputs=[b.add(K.MATMUL, scores, b.input("v", (1, 6, 1500, 64)))])
     group, nest = nest_of(graph)
     ones = Schedule((NestSchedule((1, 6, 1, 1), (2, 3, 0, 1), (1,)),))
-    rejection = check((nest,), ones, machine.scratchpad_elements, 1)
+    rejection = check((nest,), ones, machine.capacity, 1)
     assert rejection is not None and "loops: 144000000 runs" in rejection.reason
     twos = Schedule((NestSchedule((1, 6, 2, 2), (2, 3, 0, 1), (1,)),))
-    assert check((nest,), twos, machine.scratchpad_elements, 1) is None
+    assert check((nest,), twos, machine.capacity, 1) is None
     assert Loaded(lower(group, twos, machine), machine)
 
 
@@ -103,11 +104,11 @@ def test_every_schedule_of_the_space_lowers_and_equals_the_reference(
     graph: Graph, data: st.DataObject
 ) -> None:
     group, nest = nest_of(graph)
-    table = enumerate_nest(nest, SPEC.scratchpad_elements, 1, 4096, np.random.default_rng(0))
+    table = enumerate_nest(nest, SPEC.capacity, 1, 4096, np.random.default_rng(0))
     row = data.draw(st.integers(0, len(table) - 1))
-    near = neighbours(nest, table.take([row]), SPEC.scratchpad_elements, 1)
+    near = neighbours(nest, table.take([row]), SPEC.capacity, 1)
     for part in (table.row(row), near.row(data.draw(st.integers(0, len(near) - 1)))):
-        assert check((nest,), Schedule((part,)), SPEC.scratchpad_elements, 1) is None
+        assert check((nest,), Schedule((part,)), SPEC.capacity, 1) is None
         program = lower(group, Schedule((part,)), SPEC)
         feeds = {x: array(*graph.shape(x)) for x in graph.inputs}
         got = Interpreter(program, feeds).run()
@@ -120,7 +121,7 @@ def test_tables_and_single_schedules_agree_on_what_addresses_hold(data: st.DataO
     _, nest = nest_of(turned())
     tiles = st.tuples(*(st.integers(1, n) for n in SHAPE))
     parts = [NestSchedule(t, (0, 1, 2, 3), ()) for t in data.draw(st.lists(tiles, min_size=1))]
-    checked = [check((nest,), Schedule((part,)), 1 << 20, 1) is None for part in parts]
+    checked = [check((nest,), Schedule((part,)), Capacity(1 << 20), 1) is None for part in parts]
     assert expressible(nest, ScheduleTable.of(nest, parts)).tolist() == checked
 
 

@@ -14,9 +14,10 @@ from autotune.schedule.counts import crossing_elements, padded_elements
 from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import NestSchedule
 from autotune.schedule.table import ScheduleTable
+from autotune.targets.capacity import Capacity
 from tests.drawn_graphs import array
 
-CAPACITY, NEAR = 1 << 22, 64 * 1024
+CAPACITY, NEAR = Capacity(1 << 22), 64 * 1024
 
 
 def nest_of(builder: GraphBuilder, output: str) -> Nest:

@@ -10,6 +10,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
 from autotune.operators.winograd import transformed_weight
 from autotune.schedule.heuristic import default_schedule, operations
+from autotune.targets.capacity import Capacity
 from tests.drawn_graphs import array
 
 
@@ -34,7 +35,7 @@ def cores_of_product(rows: int, depth: int, columns: int) -> int:
     x = b.input("x", (rows, depth))
     graph = b.build([b.add(OpKind.MATMUL, x, b.constant(array(depth, columns)))])
     nests = nests_of(Group.from_graph(graph, [op.name for op in graph.ops]))
-    schedule = default_schedule(nests, 1 << 22, 2, 32, 1)
+    schedule = default_schedule(nests, Capacity(1 << 22), 2, 32, 1)
     assert schedule is not None
     return schedule.nests[0].cores
 

@@ -14,6 +14,7 @@ from autotune.schedule.fit import check
 from autotune.schedule.neighbours import neighbours
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
+from autotune.targets.capacity import Capacity
 from tests.drawn_graphs import graphs, nest_schedules
 from tests.tuner.search_case import chain
 
@@ -26,7 +27,8 @@ def test_neighbours_are_legal_and_different(data: st.DataObject) -> None:
         return
     nest = data.draw(st.sampled_from(nests))
     given_ = data.draw(st.lists(nest_schedules(nest), min_size=1, max_size=3))
-    capacity, cores = data.draw(st.integers(16, 4000)), data.draw(st.integers(1, 2))
+    words, sums = data.draw(st.integers(16, 4000)), data.draw(st.sampled_from([0, 8]))
+    capacity, cores = Capacity(words, sums), data.draw(st.integers(1, 2))
     table = neighbours(nest, ScheduleTable.of(nest, given_), capacity, cores)
     found = [table.row(i) for i in range(len(table))]
     assert len(set(found)) == len(found)
@@ -44,7 +46,7 @@ def test_a_step_trades_one_extent_for_another() -> None:
         np.array([1]),
         np.array([0]),
     )
-    near = neighbours(nest, start, 10**6, 1)
+    near = neighbours(nest, start, Capacity(10**6), 1)
     tiles = {tuple(tile) for tile in near.tile.tolist()}
     assert {(3, 16), (5, 16), (4, 24), (8, 16), (2, 16)} & tiles
     assert any(a > 4 and b < 16 for a, b in tiles) and any(a < 4 and b > 16 for a, b in tiles)
@@ -64,4 +66,4 @@ def test_a_nest_without_extents_has_no_other_neighbours_than_buffers() -> None:
         np.array([1]),
         np.array([0]),
     )
-    assert len(neighbours(nest, start, 100, 2)) <= 2
+    assert len(neighbours(nest, start, Capacity(100), 2)) <= 2

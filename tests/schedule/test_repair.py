@@ -38,7 +38,7 @@ def test_what_does_not_fit_becomes_legal_ones_near_it(size_bytes: int) -> None:
     found = repaired(nests, WIDE, spec, 6)
     assert 1 <= len(found) <= 6 and len(set(found)) == len(found)
     for one in found:
-        assert check(nests, one, spec.tile_elements, spec.cores) is None
+        assert check(nests, one, spec.capacity, spec.cores) is None
     smaller = repaired(nests, WIDE, with_scratchpad(size_bytes // 2), 1)[0]
     assert _apart(found[0]) <= _apart(smaller), "a smaller machine forces a longer way"
 

@@ -12,6 +12,7 @@ from autotune.schedule.rows import column_names, rows_of, schedule_of, tables_of
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
+from autotune.targets.capacity import Capacity
 from tests.cost_model.measured import SPEC, drawn
 
 
@@ -32,9 +33,10 @@ def test_rows_hold_schedules_without_loss(seed: int) -> None:
 def test_bulk_legality_is_that_of_single_schedules(seed: int) -> None:
     rng = np.random.default_rng(seed)
     _, nests, _ = drawn(rng)
-    capacity = SPEC.tile_elements // int(rng.integers(1, 4))
+    words = SPEC.tile_elements // int(rng.integers(1, 4))
+    capacity = Capacity(words, 0 if seed % 2 else words // int(rng.integers(2, 9)))
     for nest in nests:
-        table = enumerate_nest(nest, SPEC.tile_elements, SPEC.cores, 64, rng, im2col=True)
+        table = enumerate_nest(nest, SPEC.capacity, SPEC.cores, 64, rng, im2col=True)
         rows = rows_of([table])
         spoilt = rows + rng.integers(-1, 2, rows.shape) * (rng.random(rows.shape) < 0.08)
         for array in (rows, spoilt):
@@ -44,7 +46,7 @@ def test_bulk_legality_is_that_of_single_schedules(seed: int) -> None:
             np.testing.assert_array_equal(bulk, single)
 
 
-def _is_legal(nest, table: ScheduleTable, index: int, capacity: int) -> bool:
+def _is_legal(nest, table: ScheduleTable, index: int, capacity: Capacity) -> bool:
     try:
         schedule = Schedule((table.row(index),))
     except ScheduleError:
@@ -54,7 +56,7 @@ def _is_legal(nest, table: ScheduleTable, index: int, capacity: int) -> bool:
 
 def test_rows_of_several_nests_begin_again_with_the_shorter_table() -> None:
     _, (nest, *_), _ = drawn(np.random.default_rng(0))
-    table = enumerate_nest(nest, SPEC.tile_elements, SPEC.cores, 5, np.random.default_rng(0))
+    table = enumerate_nest(nest, SPEC.capacity, SPEC.cores, 5, np.random.default_rng(0))
     rows = rows_of([table, table.take([0, 1])])
     first, second = tables_of((nest, nest), rows)
     np.testing.assert_array_equal(first.tile, table.tile)

@@ -16,13 +16,16 @@ from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
 from autotune.schedule.counts import scratchpad_elements as scratchpad_column
-from autotune.schedule.fit import check, scratchpad_elements
+from autotune.schedule.counts import sums_elements as sums_column
+from autotune.schedule.fit import check, scratchpad_elements, sums_elements
 from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import distinct_orders, enumerate_nest, extents
+from autotune.targets.capacity import Capacity
 from tests.schedule.drawn_schedules import random_schedule
 
-CAPACITY = 65536
+CAPACITY = Capacity(65536)
+WITH_SUMS = Capacity(4096, 1024)
 
 
 def drawn_nests(seed: int) -> tuple[Nest, ...]:
@@ -38,8 +41,14 @@ def drawn_nests(seed: int) -> tuple[Nest, ...]:
 SEEDS = st.integers(0, 10_000)
 
 
-@given(SEEDS, st.sampled_from([512, 4096, CAPACITY]), st.sampled_from([1, 2]))
-def test_every_enumerated_row_is_legal_and_distinct(seed: int, capacity: int, cores: int) -> None:
+@given(
+    SEEDS,
+    st.sampled_from([Capacity(512), Capacity(4096), WITH_SUMS, CAPACITY]),
+    st.sampled_from([1, 2]),
+)
+def test_every_enumerated_row_is_legal_and_distinct(
+    seed: int, capacity: Capacity, cores: int
+) -> None:
     for nest in drawn_nests(seed):
         table = enumerate_nest(nest, capacity, cores, 100, np.random.default_rng(seed))
         rows = [table.row(i) for i in range(len(table))]
@@ -55,10 +64,12 @@ def test_scratchpad_column_equals_the_schedule_check(seed: int) -> None:
         table = enumerate_nest(nest, CAPACITY, 1, 60, np.random.default_rng(seed))
         expected = [scratchpad_elements(nest, table.row(i)) for i in range(len(table))]
         assert scratchpad_column(nest, table).tolist() == expected
+        sums = [sums_elements(nest, table.row(i)) for i in range(len(table))]
+        assert sums_column(nest, table).tolist() == sums
 
 
-@given(SEEDS, st.sampled_from([256, 1024, 4096]))
-def test_small_spaces_equal_brute_force(seed: int, capacity: int) -> None:
+@given(SEEDS, st.sampled_from([Capacity(256), Capacity(1024), Capacity(4096), WITH_SUMS]))
+def test_small_spaces_equal_brute_force(seed: int, capacity: Capacity) -> None:
     for nest in drawn_nests(seed):
         choices = [extents(nest.root_shape[d]) for d in nest.tileable]
         choices += [
@@ -71,7 +82,9 @@ def test_small_spaces_equal_brute_force(seed: int, capacity: int) -> None:
         assert found == set(_brute_force(nest, choices, capacity))
 
 
-def _brute_force(nest: Nest, choices: list[tuple[int, ...]], capacity: int) -> list[NestSchedule]:
+def _brute_force(
+    nest: Nest, choices: list[tuple[int, ...]], capacity: Capacity
+) -> list[NestSchedule]:
     found = []
     for sizes in itertools.product(*choices):
         tile = list(nest.root_shape)
@@ -84,7 +97,16 @@ def _brute_force(nest: Nest, choices: list[tuple[int, ...]], capacity: int) -> l
             found.append(single)
             if scratchpad_elements(nest, double) > scratchpad_elements(nest, single):
                 found.append(double)
-    return [row for row in found if scratchpad_elements(nest, row) <= capacity]
+    return [row for row in found if _fits(nest, row, capacity)]
+
+
+def _fits(nest: Nest, row: NestSchedule, capacity: Capacity) -> bool:
+    """By the sizes of buffers: sums in their own memory where there is one, all else in the other."""
+    whole, sums = scratchpad_elements(nest, row), sums_elements(nest, row)
+    if not capacity.sums_elements:
+        return whole <= capacity.elements
+    rest = capacity.elements - capacity.sums_elements
+    return sums <= capacity.sums_elements and whole - sums <= rest
 
 
 @given(SEEDS)
@@ -124,9 +146,9 @@ def test_default_and_random_schedules_are_legal(seed: int, cores: int) -> None:
 
 def test_nothing_fits_a_machine_that_is_too_small() -> None:
     nests = drawn_nests(3)
-    assert len(enumerate_nest(nests[0], 1, 1, 100, np.random.default_rng(0))) == 0
-    assert default_schedule(nests, 1, 1) is None
-    assert random_schedule(nests, 1, 1, np.random.default_rng(0)) is None
+    assert len(enumerate_nest(nests[0], Capacity(1), 1, 100, np.random.default_rng(0))) == 0
+    assert default_schedule(nests, Capacity(1), 1) is None
+    assert random_schedule(nests, Capacity(1), 1, np.random.default_rng(0)) is None
 
 
 @pytest.mark.parametrize("extent", [1, 2, 7, 56, 97, 224, 1000, 100_000])
@@ -164,7 +186,7 @@ def test_two_cores_that_read_in_place_get_equal_halves(extent: int) -> None:
     graph = b.build(outputs=[b.add(OpKind.RELU, x)])
     nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
     assert not isinstance(nests, Rejection)
-    found = default_schedule(nests, 1 << 20, 2, tile_multiple=16, buffers=1)
+    found = default_schedule(nests, Capacity(1 << 20), 2, tile_multiple=16, buffers=1)
     assert found is not None
     (part,) = found.nests
     outermost = part.order[0]
@@ -184,8 +206,28 @@ def test_scores_that_are_read_in_place_stay_in_a_core_s_cache(heads: int, tokens
     graph = b.build([y])
     nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
     assert not isinstance(nests, Rejection)
-    found = default_schedule(nests, 1 << 22, 1, tile_multiple=16, buffers=1)
+    found = default_schedule(nests, Capacity(1 << 22), 1, tile_multiple=16, buffers=1)
     assert found is not None
     tile = found.nests[0].tile
     assert 4 * tile[0] * tile[1] * tokens <= 384 * 1024
     assert tile[2] == 64
+
+
+def test_sums_fill_a_memory_of_their_own_and_nothing_else_does() -> None:
+    b = GraphBuilder("product")
+    x, w = b.input("x", (64, 32)), b.constant(np.ones((32, 48), np.float32))
+    graph = b.build(outputs=[b.add(OpKind.MATMUL, x, w)])
+    nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
+    assert not isinstance(nests, Rejection)
+    whole = NestSchedule((64, 48), (0, 1), (32,), 1)
+    need, sums = scratchpad_elements(nests[0], whole), 64 * 48
+    assert (need, sums_elements(nests[0], whole)) == (64 * 32 + 32 * 48 + sums, sums)
+    for capacity, reason in (
+        (Capacity(need, sums), None),
+        (Capacity(need), None),
+        (Capacity(need + 1, sums - 1), f"accumulators: {4 * sums} bytes of sums > {4 * sums - 4}"),
+        (Capacity(need, sums + 1), f"scratchpad: {4 * (need - sums)} bytes beside sums"),
+        (Capacity(need - 1), f"scratchpad: {4 * need} bytes > {4 * need - 4}"),
+    ):
+        rejected = check(nests, Schedule((whole,)), capacity, 1)
+        assert rejected is None if reason is None else reason in rejected.reason

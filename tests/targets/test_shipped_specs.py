@@ -42,9 +42,7 @@ def test_an_mlp_computes_the_reference_and_takes_no_less_than_the_roofline(name:
     for start in range(0, len(graph.ops), LAYER):
         ops = graph.ops[start : start + LAYER]
         group = Group.from_graph(graph, [op.name for op in ops])
-        schedule = default_schedule(
-            nests_of(group), machine.spec.scratchpad_elements, machine.spec.cores
-        )
+        schedule = default_schedule(nests_of(group), machine.spec.capacity, machine.spec.cores)
         assert schedule is not None
         execution, found = machine.run(lower(group, schedule, machine.spec), values)
         values |= found

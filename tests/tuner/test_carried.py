@@ -70,7 +70,7 @@ def test_what_still_fits_is_measured_and_the_plan_is_no_dearer(
         nests = legal_nests(group.group, spec)
         if group.schedule is not None:
             assert nests is not None
-            assert check(nests, group.schedule, spec.tile_elements, spec.cores) is None
+            assert check(nests, group.schedule, spec.capacity, spec.cores) is None
     with Store.open(known / "store.db") as store:
         before = store.best_schedules(EDGE.profile_id)
     tried = {(r.group_key, r.schedule_json) for r in result.records}

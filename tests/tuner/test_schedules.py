@@ -94,7 +94,7 @@ def test_schedules_are_legal_and_ascend(objective: Objective) -> None:
         assert best and isinstance(nests, tuple)
         spec = EDGE.spec
         for scored in best:
-            assert check(nests, scored.schedule, spec.scratchpad_elements, spec.cores) is None
+            assert check(nests, scored.schedule, spec.capacity, spec.cores) is None
             assert scored.low_cycles <= scored.predicted_cycles <= scored.high_cycles
         ascending = [scored.cost(objective) for scored in best]
         assert ascending == sorted(ascending) and ascending[0] == known.cost(group)

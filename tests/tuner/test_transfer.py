@@ -75,13 +75,13 @@ def test_what_does_not_fit_brings_legal_ones_near_it() -> None:
     here, schedules = carried(SMALL, 0.9)
     nests = legal_nests(GROUP, SMALL)
     assert nests is not None
-    assert check(nests, schedules[0], SMALL.tile_elements, SMALL.cores) is not None
+    assert check(nests, schedules[0], SMALL.capacity, SMALL.cores) is not None
     found = here.best(GROUP, 1000)
     assert schedules[0] not in {one.schedule for one in found}
     before = {one.schedule for one in costs(SMALL).best(GROUP, 1000)}
     assert {one.schedule for one in found} > before
     for one in found:
-        assert check(nests, one.schedule, SMALL.tile_elements, SMALL.cores) is None
+        assert check(nests, one.schedule, SMALL.capacity, SMALL.cores) is None
 
 
 def test_own_measurements_take_the_place_of_a_neighbours() -> None:

@@ -59,7 +59,7 @@ def _choices(group: Group, target: Target) -> Iterator[Choice]:
     other = (
         None
         if nests is None
-        else default_schedule(nests, spec.tile_elements, 1, buffers=spec.max_buffers)
+        else default_schedule(nests, spec.capacity, 1, buffers=spec.max_buffers)
     )
     if other is not None and other != schedule:
         yield Choice(group, other)

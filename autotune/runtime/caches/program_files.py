@@ -29,7 +29,8 @@ DECIDING = (
         f"isa/{x}.py"
         for x in ("fields", "formats", "functions", "opcodes", "program", "table", "tile")
     ),
-    *("schedule/fit.py", "schedule/schedule.py", "targets/spec.py", "targets/physical.py"),
+    *("schedule/fit.py", "schedule/schedule.py"),
+    *("targets/capacity.py", "targets/physical.py", "targets/spec.py"),
 )
 """Sources that decide the program of a group: all that lowering imports, wherever, which a test holds. A change of a pass, of
 the verifier or of an engine drops no program: a program that an older engine ran is verified by the new one."""

@@ -32,7 +32,7 @@ DECIDING = (
     *(f"isa/{x}.py" for x in ("fields", "formats", "functions", "notation", "opcodes", "program")),
     *("isa/table.py", "isa/tile.py", "lowering/tiles.py", "lowering/vector_operators.py"),
     *("tuner/choice.py", "tuner/heuristic_plan.py", "tuner/legality.py"),
-    *("targets/derived.py", "targets/physical.py", "targets/spec.py"),
+    *("targets/capacity.py", "targets/derived.py", "targets/physical.py", "targets/spec.py"),
 )
 """Sources that decide the heuristic schedule of a group: all that its module imports, wherever, which a test holds. A change
 of a pass drops none."""

@@ -92,7 +92,7 @@ class _Source:
     def _near(self, nest: Nest, current: ScheduleTable) -> ScheduleTable:
         spec = self.spec
         return neighbours(
-            nest, current, spec.tile_elements, spec.cores, spec.tile_multiple, spec.max_buffers
+            nest, current, spec.capacity, spec.cores, spec.tile_multiple, spec.max_buffers
         )
 
     def _lowest(self, nest: Nest, table: ScheduleTable, limit: float) -> list[NestSchedule]:

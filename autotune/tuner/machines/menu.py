@@ -26,6 +26,7 @@ from autotune.schedule.neighbours import neighbours
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_on
 from autotune.schedule.table import ScheduleTable
+from autotune.targets.capacity import Capacity
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.exact.prover import Prover
 from autotune.tuner.heuristic_plan import heuristic_choices
@@ -124,7 +125,7 @@ class Menu:
     classes: EquivalenceClasses
     schedules: Mapping[str, tuple[tuple[Nest, ScheduleTable], ...]]
     seed: int
-    _fresh: dict[tuple[str, int, int, int], ScheduleTable] = field(default_factory=dict)
+    _fresh: dict[tuple[str, int, Capacity, int], ScheduleTable] = field(default_factory=dict)
 
     def estimate(self, spec: HardwareSpec) -> Estimate | None:
         """Return the cheapest plan that the menu has for a machine; None where nothing fits.
@@ -169,7 +170,7 @@ class Menu:
         cycles = energy_fj = 0.0
         offers: list[list[NestSchedule]] = []
         for number, (nest, listed) in enumerate(self.schedules.get(key, ())):
-            fits = legal_rows(nest, listed, spec.tile_elements, spec.cores)
+            fits = legal_rows(nest, listed, spec.capacity, spec.cores)
             table = listed.take(fits).then(self._enumerated(key, number, nest, spec))
             if not len(table):
                 return None
@@ -184,7 +185,7 @@ class Menu:
 
     def _enumerated(self, key: str, number: int, nest: Nest, spec: HardwareSpec) -> ScheduleTable:
         """Return schedules that fill the machine's own scratchpad and cores."""
-        place = (key, number, spec.tile_elements, spec.cores)
+        place = (key, number, spec.capacity, spec.cores)
         if place not in self._fresh:
             rng = np.random.default_rng([self.seed, int(key[:12], 16)])
             self._fresh[place] = enumerate_on(nest, spec, FRESH, rng)
@@ -286,7 +287,7 @@ def _best(
     near = neighbours(
         nest,
         refined,
-        spec.tile_elements,
+        spec.capacity,
         spec.cores,
         spec.tile_multiple,
         spec.max_buffers,

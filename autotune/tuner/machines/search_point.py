@@ -28,7 +28,7 @@ from autotune.tuner.progress import Progress
 
 DECIDING = (
     *("operators", "graph", "fusion", "schedule", "lowering", "cost_model", "tuner"),
-    *("targets/spec.py", "targets/emulator"),
+    *("targets/capacity.py", "targets/spec.py", "targets/emulator"),
 )
 """Sources that decide what a point costs: whole folders, lest a module is missed."""
 

@@ -182,7 +182,7 @@ class Prices:
             if price.schedule == schedule:
                 return price
         nests, spec = analyse(group), self.costs.spec
-        if isinstance(nests, Rejection) or check(nests, schedule, spec.tile_elements, spec.cores):
+        if isinstance(nests, Rejection) or check(nests, schedule, spec.capacity, spec.cores):
             return None
         return self._price(self.costs.predict(group, schedule))
 

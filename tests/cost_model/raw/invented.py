@@ -59,7 +59,7 @@ def measurements(law: Law, seed: int, groups: int) -> list[Record]:
     rng, records = np.random.default_rng(seed), list[Record]()
     for index in range(groups):
         group, nests, first = drawn(rng)
-        more = (random_schedule(nests, SPEC.scratchpad_elements, SPEC.cores, rng) for _ in range(2))
+        more = (random_schedule(nests, SPEC.capacity, SPEC.cores, rng) for _ in range(2))
         schedules: list[Schedule] = [first, *(one for one in more if one is not None)]
         for schedule in schedules[:SCHEDULES]:
             cycles = sum(

@@ -131,7 +131,7 @@ def test_a_stored_raw_model_predicts_the_same_and_says_what_it_is(
     assert model.provenance.fingerprint == dataset(records, SPEC).fingerprint
     Predictor(model).save(tmp_path / "raw.predictor")
     _group, nests, _schedule = drawn(np.random.default_rng(4))
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 64, np.random.default_rng(0))
+    table = enumerate_nest(nests[0], SPEC.capacity, 1, 64, np.random.default_rng(0))
     for one in (again, Predictor.load(tmp_path / "raw.predictor").model):
         np.testing.assert_array_equal(
             one.estimate(nests[0], table).columns, model.estimate(nests[0], table).columns
@@ -143,7 +143,7 @@ def test_no_analytic_cycle_is_in_a_raw_prediction(
     model: CostModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, nests, _ = drawn(np.random.default_rng(4))
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 64, np.random.default_rng(0))
+    table = enumerate_nest(nests[0], SPEC.capacity, 1, 64, np.random.default_rng(0))
     a = RawModel().analyse(nests[0], table, SPEC)
     x = RawModel().rows(a.features, a.work, model.unit_costs)
     logs = [trees.predict(x) for trees in model.cycle_forests]

@@ -18,7 +18,7 @@ from tests.cost_model.measured import SPEC, drawn
 def test_raw_features_are_finite_and_rows_stand_alone(seed: int) -> None:
     rng = np.random.default_rng(seed)
     _, nests, _ = drawn(rng)
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 60, rng, im2col=True)
+    table = enumerate_nest(nests[0], SPEC.capacity, SPEC.cores, 60, rng, im2col=True)
     whole = raw_features(nests[0], table, SPEC)
     assert whole.shape == (len(table), len(RAW_NAMES))
     assert np.isfinite(whole).all()
@@ -34,7 +34,7 @@ def test_multiply_adds_are_those_of_the_program(seed: int) -> None:
     """Where no tile is padded and none is taken twice, which the walk of the program counts too."""
     rng = np.random.default_rng(seed)
     _, nests, _ = drawn(rng)
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 40, rng)
+    table = enumerate_nest(nests[0], SPEC.capacity, SPEC.cores, 40, rng)
     counted = RawCounts(nests[0], table, SPEC).multiply_adds
     walked = ScratchpadAnalysis(nests[0], table, SPEC).multiply_adds
     np.testing.assert_allclose(counted, walked, rtol=0.02)
@@ -43,7 +43,7 @@ def test_multiply_adds_are_those_of_the_program(seed: int) -> None:
 def test_a_target_without_a_spec_has_features_too() -> None:
     rng = np.random.default_rng(3)
     _, nests, _ = drawn(rng)
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 20, rng)
+    table = enumerate_nest(nests[0], SPEC.capacity, 1, 20, rng)
     x = raw_features(nests[0], table)
     missing = {name for name, column in zip(RAW_NAMES, x.T, strict=True) if np.isnan(column).any()}
     assert missing == {name for name in RAW_NAMES if name.startswith("spec_")}

@@ -22,7 +22,7 @@ KINDS = len(RAW_WORK)
 def test_work_is_finite_and_rows_stand_alone(seed: int) -> None:
     rng = np.random.default_rng(seed)
     _, nests, _ = drawn(rng)
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 40, rng)
+    table = enumerate_nest(nests[0], SPEC.capacity, SPEC.cores, 40, rng)
     whole = raw_work(RawCounts(nests[0], table, SPEC))
     assert whole.shape == (len(table), KINDS)
     assert np.isfinite(whole).all() and (whole >= 0).all()
@@ -36,7 +36,7 @@ def test_work_is_finite_and_rows_stand_alone(seed: int) -> None:
 def test_one_core_makes_the_products_of_the_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
     _, nests, _ = drawn(rng)
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 40, rng)
+    table = enumerate_nest(nests[0], SPEC.capacity, 1, 40, rng)
     products = raw_work(RawCounts(nests[0], table, SPEC))[:, RAW_WORK.index("products")]
     walked = ScratchpadAnalysis(nests[0], table, SPEC).multiply_adds
     cells = SPEC.matrix.rows * SPEC.matrix.cols

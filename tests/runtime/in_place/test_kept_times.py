@@ -62,7 +62,7 @@ def test_the_best_schedule_and_the_faster_ones_survive_the_bound(
     rng = np.random.default_rng(0)
     record = next(observations(1, 1))
     group, nests, first = drawn(rng)
-    others = [random_schedule(nests, SPEC.scratchpad_elements, SPEC.cores, rng) for _ in range(40)]
+    others = [random_schedule(nests, SPEC.capacity, SPEC.cores, rng) for _ in range(40)]
     schedules = [*dict.fromkeys(one for one in (first, *others) if one is not None)]
     assert len(schedules) > 6
     records = [

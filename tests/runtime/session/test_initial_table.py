@@ -179,7 +179,7 @@ def test_the_heuristic_schedule_of_an_emulated_machine_takes_the_fewest_analytic
     group = case.Group.from_graph(graph, [graph.ops[0].name])
     nests = legal_nests(group, spec)
     assert nests is not None
-    traffic = default_schedule(nests, spec.tile_elements, spec.cores)
+    traffic = default_schedule(nests, spec.capacity, spec.cores)
     chosen = heuristic_schedule(group, spec)
     assert traffic is not None and chosen is not None
 

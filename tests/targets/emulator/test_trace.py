@@ -44,7 +44,7 @@ def lowered(spec: HardwareSpec) -> Program:
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     nests = analyse(group)
     assert not isinstance(nests, Rejection)
-    return lower(group, default_schedule(nests, spec.scratchpad_elements, spec.cores), spec)
+    return lower(group, default_schedule(nests, spec.capacity, spec.cores), spec)
 
 
 def copies(cores: int = 1) -> Program:

@@ -19,6 +19,7 @@ from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.targets.capacity import Capacity
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.shape import GemmShape
 from autotune.targets.native.codegen.kernel_spec import KernelSpec
@@ -84,7 +85,7 @@ def test_the_rule_keeps_a_head_over_its_rows() -> None:
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     nests = analyse(group)
     assert not isinstance(nests, Rejection)
-    schedule = default_schedule(nests, 1 << 23, 1, 16, 1)
+    schedule = default_schedule(nests, Capacity(1 << 23), 1, 16, 1)
     assert schedule is not None
     (part,) = schedule.nests
     assert part.order.index(1) < part.order.index(0), "heads are outside of rows"
@@ -96,7 +97,7 @@ def test_two_cores_still_share_the_heads_of_long_attention() -> None:
     graph = attention(1500, 1500, 64)
     nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
     assert not isinstance(nests, Rejection)
-    schedule = default_schedule(nests, 1 << 23, 2, 16, 1)
+    schedule = default_schedule(nests, Capacity(1 << 23), 2, 16, 1)
     assert schedule is not None
     assert schedule.nests[0].cores == 2
 

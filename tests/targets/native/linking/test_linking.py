@@ -41,7 +41,7 @@ def product(width: int = WIDTH) -> Program:
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     nests = analyse(group)
     assert not isinstance(nests, Rejection)
-    schedule = default_schedule(nests, SPEC.scratchpad_elements, 1)
+    schedule = default_schedule(nests, SPEC.capacity, 1)
     assert schedule is not None
     return lower(group, schedule, SPEC)
 
