@@ -21,7 +21,7 @@ from autotune.cost_model.additive.model import AdditiveModel
 from autotune.cost_model.additive.training import fit
 from autotune.fusion.group import Group
 from autotune.store.store import Store
-from autotune.targets.plugins.registry import open_plugin
+from autotune.targets.plugins.ort_engine import open_engine
 from autotune.targets.plugins.timing import ModelTiming
 from benchmarks.child import busy
 from benchmarks.cpu_networks import NAMES, make_case
@@ -35,7 +35,7 @@ LIMIT = 0.1
 
 def measured_seconds(name: str, folder: Path) -> float:
     """Return the latency of a network's own file in ONNX Runtime on one thread."""
-    case, machine = make_case(name, folder), open_plugin("ort")
+    case, machine = make_case(name, folder), open_engine()
     inputs = dict(np.load(case.inputs))
     timing = ModelTiming(lambda: machine.time_model(case.network.read_bytes(), inputs))
     while (cost := timing.visit()) is None:
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--store", help="store of the calibration; default: the user's")
     parser.add_argument("--networks", nargs="*", default=NAMES, help="shipped networks")
     parser.add_argument("--markdown", type=Path, help="also write the row of docs/figures-model.md")
-    asked, machine = parser.parse_args(), open_plugin("ort")
+    asked, machine = parser.parse_args(), open_engine()
     with Store.open(asked.store, reading=True) as store:
         records = store.records(machine.profile_id)
     data = operator_rows(records, machine.clock_hz)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 
-from autotune.cost_model.analysis import Recording, analytic_model
+from autotune.cost_model.analysis import Recording
 from autotune.cost_model.estimate import Best, Estimate, Forecast
 from autotune.cost_model.model import CostModel
 from autotune.fusion.nest import Nest
@@ -49,8 +49,9 @@ class Analyst:
         self._spent_rows += _CALL_ROWS + rows
         if self._spent_rows < _RECORDING_ROWS:
             return None
-        spec, self._spent_rows = self._model.spec, 0
-        recording = self._recording = analytic_model(spec).recorded(self._nest, spec)
+        self._spent_rows = 0
+        corrected = self._model.corrected
+        recording = self._recording = corrected.recorded(self._nest, self._model.spec)
         if recording is None:
             self._spent_rows = -1  # it never will
             return None

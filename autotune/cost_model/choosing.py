@@ -6,7 +6,7 @@ A contender takes the place of a simpler one only if it chooses no worse (``Held
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,24 +27,31 @@ from autotune.store.records import Record
 
 MISJUDGED = 0.05
 """Held-out error of the analytic models from which a raw one is tried: no raw model of a shipped spec errs less."""
+RAW_ROWS = 100_000
+"""Measurements that a raw model contends on, about: counted work of a million takes 5 GiB more, and prices fitted to
+more measurements err alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """What answers: ``ratios`` trained on everything, and how such ratios predicted what was ``held`` out. ``all`` are
     the held-out predictions of every contender by its kind, the plain formula's first; of a raw model only where it
-    was trained on all folds."""
+    was trained on all folds. ``data`` [r] are the rows that were held out, of which those that are ``sure`` [r]
+    calibrate; ``judged`` are those that all contenders predicted."""
 
     held: HeldOut
     ratios: Ratios
     all: Mapping[str, HeldOut]
+    data: Dataset
+    sure: Mask
+    judged: Dataset
 
-    def metrics(self, data: Dataset, sure: Mask) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return the figures of what answers, with error and regret of every contender; the coverage is that of rows
-        that are ``sure`` [r]."""
-        found = self.held.metrics(data, sure)
+        that are ``sure``."""
+        found = self.held.metrics(self.data, self.sure)
         for kind, one in self.all.items():
-            found |= one.as_contender(kind, data)
+            found |= one.as_contender(kind, self.judged)
         return found
 
 
@@ -74,17 +81,39 @@ def choose(
     contenders[GUIDED] = (guided, ratios)
     held, ratios = last_improvement(tuple(contenders.values()), data)
     predicted = {kind: one for kind, (one, _) in contenders.items()}
-    if held.error_of(data) >= MISJUDGED:
-        counted = dataset(records, data.spec, weights, is_raw=True)
-        found = hold_out_raw(counted, fold, seed, held, spread, sure)
-        if found is not None:
-            with_trees, priced = found
-            has_trees = with_trees.improves_on(priced, data)
-            predicted[RAW] = raw = with_trees if has_trees else priced
-            if raw.improves_on(held, data):
-                trained = train(counted, everywhere, seed)
-                held, ratios = raw, trained if has_trees else trained.as_formula()
-    return Chosen(held, ratios, predicted)
+    chosen = Chosen(held, ratios, predicted, data, sure, data)
+    if held.error_of(data) < MISJUDGED:
+        return chosen
+    return _with_raw(chosen, records, weights, fold, seed, spread)
+
+
+def _with_raw(
+    chosen: Chosen,
+    records: Sequence[Record],
+    weights: Sequence[float] | None,
+    fold: Ints,
+    seed: int,
+    spread: ForEach,
+) -> Chosen:
+    """Return what answers once a raw model contends with what was ``chosen``, on one in so many of its rows."""
+    every = -(-len(chosen.data) // RAW_ROWS)
+    counted = dataset(records, chosen.data.spec, weights, is_raw=True, every=every)
+    rows = np.arange(len(chosen.data)) % every == 0
+    data = chosen.data if every == 1 else chosen.data.take(rows)
+    sure, rival = chosen.sure[rows], chosen.held if every == 1 else chosen.held.take(rows)
+    found = hold_out_raw(counted, fold[rows], seed, rival, spread, sure)
+    if found is None:
+        return chosen
+    with_trees, priced = found
+    has_trees = with_trees.improves_on(priced, data)
+    raw = with_trees if has_trees else priced
+    others = {kind: one if every == 1 else one.take(rows) for kind, one in chosen.all.items()}
+    chosen = replace(chosen, all=others | {RAW: raw}, judged=data)
+    if not raw.improves_on(rival, data):
+        return chosen
+    trained = train(counted, np.ones(len(counted), dtype=bool), seed)
+    ratios = trained if has_trees else trained.as_formula()
+    return replace(chosen, held=raw, ratios=ratios, data=data, sure=sure)
 
 
 def last_improvement(

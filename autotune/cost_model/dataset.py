@@ -38,7 +38,8 @@ class Dataset(PartRows):
 
     Per nest [n]: ``x`` [n, F] features; ``work`` [n, W] counts of the ``work_kinds`` of ``model``, which trees correct;
     ``owner``, the measurement; ``estimate``, cycles without any fitted price; ``dynamic_fj``; ``leak_fj`` per cycle;
-    ``moved_bytes``. Per measurement [r]: measured costs, ``weight``, group ``keys``, ``networks``.
+    ``moved_bytes``. Per measurement [r]: measured costs, ``weight``, which is ``trust`` times the weight that was given, group
+    ``keys``, ``networks``.
     """
 
     PER_PART = ("x", "work", "estimate", "dynamic_fj", "leak_fj", "moved_bytes")
@@ -55,6 +56,7 @@ class Dataset(PartRows):
     energy_fj: Floats
     dram_bytes: Floats
     weight: Floats
+    trust: Floats
     keys: npt.NDArray[np.str_]
     networks: npt.NDArray[np.str_]
     is_raw: bool = False
@@ -69,7 +71,7 @@ class Dataset(PartRows):
         """SHA-256 of all columns as hexadecimal digits; another value, row or order makes another."""
         digest = hashlib.sha256(self.spec.memory.value.encode())
         for field in fields(self):
-            if field.name not in ("spec", "is_raw"):
+            if field.name not in ("spec", "is_raw", "trust"):
                 column = getattr(self, field.name)
                 digest.update(f"{field.name} {column.dtype.str} {column.shape}\n".encode())
                 digest.update(np.ascontiguousarray(column).tobytes())
@@ -140,9 +142,10 @@ def dataset(
     spec: HardwareSpec,
     weights: Sequence[float] | None = None,
     is_raw: bool = False,
+    every: int = 1,
 ) -> Dataset:
     """Return the training rows of the successful measurements; of equal candidates the last one
-    counts, by its trust times its weight. Raw rows stand in the same order as analytic ones."""
+    counts, by its trust times its weight. Raw rows stand in the same order as analytic ones, one in ``every``."""
     weighted = zip(records, weights if weights is not None else [1.0] * len(records), strict=True)
     latest = {
         (record.group_key, record.schedule_json): (record, weight)
@@ -152,10 +155,15 @@ def dataset(
     by_group: dict[str, list[tuple[Record, float]]] = {}
     for record, weight in latest.values():
         by_group.setdefault(record.group_key, []).append((record, weight))
+    del latest  # of a million measurements every copy counts
     rows: list[tuple[Record, float]] = []
     blocks: list[_Block] = []
+    seen = 0
     for members in by_group.values():
-        added, lowered = _blocks([record for record, _ in members], len(rows), spec, is_raw)
+        records_of = [record for record, _ in members]
+        find = _Thinned(seen, every).count if is_raw else _memory.analysed
+        added, lowered, analysed = _blocks(records_of, len(rows), spec, find)
+        seen += analysed
         blocks.extend(added)
         rows.extend(members[i] for i in lowered)
     return _assemble(spec, blocks or [_empty(corrected_model(spec, is_raw))], rows, is_raw)
@@ -168,20 +176,20 @@ def _empty(model: AnalyticModel) -> _Block:
 
 
 def _blocks(
-    members: list[Record], first: int, spec: HardwareSpec, is_raw: bool
-) -> tuple[list[_Block], tuple[int, ...]]:
-    """Return one block per nest of a group, and the positions of the members with rows in it: those
-    that can still be lowered."""
+    members: list[Record], first: int, spec: HardwareSpec, find: Find
+) -> tuple[list[_Block], tuple[int, ...], int]:
+    """Return one block per nest of a group, the positions of the members with rows in it, and how many members can
+    still be lowered."""
     schedules = tuple(record.schedule_json for record in members)
-    find = _count if is_raw else _memory.analysed
-    nests, lowered = find(members[0].group_json, schedules, spec)
+    nests, lowered, count = find(members[0].group_json, schedules, spec)
     owner = np.arange(first, first + len(lowered))
-    return [_Block(x, work, owner, columns) for x, work, columns in nests], lowered
+    return [_Block(x, work, owner, columns) for x, work, columns in nests], lowered, count
 
 
-Analysed = tuple[tuple[tuple[Floats, Floats, Floats], ...], tuple[int, ...]]
-"""Features, work and analytic columns of each nest of a group, and the positions of the schedules that can still be
-lowered."""
+Analysed = tuple[tuple[tuple[Floats, Floats, Floats], ...], tuple[int, ...], int]
+"""Features, work and analytic columns of each nest of a group, the positions of the schedules that have rows, and how
+many can still be lowered."""
+Find = Callable[[str, tuple[str, ...], HardwareSpec], "Analysed"]
 
 
 class _Memory:
@@ -217,31 +225,44 @@ def _analyse(group_json: str, schedules: tuple[str, ...], spec: HardwareSpec) ->
     """Analyse a group's nests."""
     nests = analyse(Group.from_json(group_json))
     if isinstance(nests, Rejection):
-        return (), ()
+        return (), (), 0
     read = [Schedule.from_json(text) for text in schedules]
     lowered = tuple(i for i, schedule in enumerate(read) if has_ranks_of(nests, schedule))
     if not lowered:
-        return (), ()
+        return (), (), 0
     blocks = []
     for position, nest in enumerate(nests):
         table = ScheduleTable.of(nest, [read[i].nests[position] for i in lowered])
         a = corrected_model(spec).analyse(nest, table, spec)
         columns = np.stack([a.estimate, a.dynamic_fj, a.leak_fj, a.moved_bytes])
         blocks.append((a.features, a.work, columns))
-    return tuple(blocks), lowered
+    return tuple(blocks), lowered, len(lowered)
 
 
-def _count(
-    group_json: str, schedules: tuple[str, ...], spec: HardwareSpec
-) -> tuple[tuple[tuple[Floats, Floats, Floats], ...], tuple[int, ...]]:
-    """Do what ``_analyse`` does, with raw features and work, and the estimate of these."""
-    analysed, lowered = _memory.analysed(group_json, schedules, spec)
-    counted = _count_raw(group_json, tuple(schedules[i] for i in lowered), spec)
-    pairs = zip(counted, analysed, strict=True)
-    return tuple(
-        (x, work, np.stack([estimate, *columns[1:]]))
-        for (x, work, estimate), (_, _, columns) in pairs
-    ), lowered
+@dataclass(frozen=True, slots=True)
+class _Thinned:
+    """Counts raw work of one row in ``every``, where ``seen`` rows of other groups came before."""
+
+    seen: int
+    every: int
+
+    def count(self, group_json: str, schedules: tuple[str, ...], spec: HardwareSpec) -> Analysed:
+        """Do what ``_analyse`` does, with raw features and work, and the estimate of these."""
+        analysed, lowered, count = _memory.analysed(group_json, schedules, spec)
+        chosen = np.arange(-self.seen % self.every, count, self.every)
+        kept = tuple(lowered[i] for i in chosen)
+        if not kept:
+            return (), (), count
+        counted = _count_raw(group_json, tuple(schedules[i] for i in kept), spec)
+        pairs = zip(counted, analysed, strict=True)
+        return (
+            tuple(
+                (x, work, np.stack([estimate, *columns[1:, chosen]]))
+                for (x, work, estimate), (_, _, columns) in pairs
+            ),
+            kept,
+            count,
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -281,6 +302,7 @@ def _assemble(
         column(lambda r: r.energy_fj),
         column(lambda r: r.dram_bytes),
         np.array([weight * record.trust for record, weight in rows], dtype=np.float64),
+        column(lambda r: r.trust),
         np.array([record.group_key for record, _ in rows], dtype=np.str_),
         np.array([record.network for record, _ in rows], dtype=np.str_),
         is_raw,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -90,6 +90,10 @@ class HeldOut:
     high: Floats
     support: Floats
     x: Floats
+
+    def take(self, rows: Mask) -> HeldOut:
+        """Return the predictions of some ``rows`` [r]."""
+        return HeldOut(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def improves_on(self, simpler: HeldOut, data: Dataset) -> bool:
         """Return True if these predictions earn their place beside those of a simpler model.

@@ -68,9 +68,9 @@ MOST_TREES = 300
 """Trees for cycles beyond which a model is not extended, but trained anew: predicting takes longer by each."""
 
 
-def _sure(data: Dataset, unweighted: Dataset) -> npt.NDArray[np.bool_]:
+def _sure(data: Dataset) -> npt.NDArray[np.bool_]:
     """Return the rows [r] that were given the largest weight, all where these are fewer than ``FEWEST_SURE``."""
-    given = data.weight / unweighted.weight
+    given = data.weight / data.trust
     sure = given >= given.max(initial=0.0) * (1.0 - 1e-9)
     return sure if sure.sum() >= FEWEST_SURE else np.ones(len(data), dtype=bool)
 
@@ -126,6 +126,11 @@ class CostModel:
         return corrected_model(self.spec, self.is_raw)
 
     @property
+    def held_out_error(self) -> float:
+        """Mean error (a fraction) on programs that no training saw; at typical costs that of other machines."""
+        return self.metrics[TYPICAL if self.is_typical else "mape"]
+
+    @property
     def is_typical(self) -> bool:
         """True if no measurement of its machine is in it, nor of any like it."""
         return self.kind == TYPICAL
@@ -146,7 +151,8 @@ class CostModel:
         Held-out predictions decide whether trees correct the analytic formula (``HeldOut.improves_on``): no
         model chooses worse than its plain formula. With a shared model as ``base``, train what
         that leaves; it stays as it is where this is no better, and for fewer than ``MIN_RECORDS``
-        measurements. Where the best of these errs by ``choosing.MISJUDGED`` or more, a raw model contends too.
+        measurements. Where the best of these errs by ``choosing.MISJUDGED`` or more, a raw model contends too, on
+        ``choosing.RAW_ROWS`` measurements at most.
 
         ``weights`` [records] says how much each counts (1 by default), for example less with age,
         beside how far it is trusted. Rows that count less than others are no measurements of the machine as it is:
@@ -164,20 +170,15 @@ class CostModel:
             raise too_few(spec, len(data))
         fold = folds(data.networks, data.keys, np.random.default_rng(seed))
         start = None if base is None else base._learned.ratios
-        sure = (
-            np.ones(len(data), dtype=bool)
-            if weights is None
-            else _sure(data, dataset(records, spec))
-        )
-        chosen = choose(records, data, weights, fold, seed, start, for_each, sure)
-        held, ratios = chosen.held, chosen.ratios
+        chosen = choose(records, data, weights, fold, seed, start, for_each, _sure(data))
+        held, ratios, data, sure = chosen.held, chosen.ratios, chosen.data, chosen.sure
 
         def holding(rows: npt.NDArray[np.bool_]) -> float:
             return network_quantile(held.scores[rows], data.networks[rows], COVERAGE)
 
         scale, factor = _calibrated(held, data, sure, seed, holding)
         learned = _learned(ratios, scale, factor, held)
-        metrics = chosen.metrics(data, sure)
+        metrics = chosen.metrics()
         origin = _provenance(data, seed, base, ratios.is_raw)
         return cls(spec, learned, metrics, held.misjudged(data, WORST), provenance=origin)
 

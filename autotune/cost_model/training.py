@@ -214,7 +214,8 @@ def train(
         analytic = analytic * np.exp(base.log_cycles(data.x))
         energy = energy * np.exp(base.log_energy(data.x))
         moved = moved * np.exp(base.log_dram(data.x))
-    has_energy, has_dram = bool(data.energy_fj.any()), not data.spec.timed
+    has_energy = bool(data.energy_fj.any())
+    has_dram = bool(data.dram_bytes.any()) and not data.spec.timed
     return Ratios(
         ratio(data.cycles, data.summed(analytic), growth, known.cycles),
         ratio(data.energy_fj, data.summed(energy), SIDE, known.energy) if has_energy else None,

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 import numpy as np
 
+from autotune.errors import ScheduleError
 from autotune.frontend.export.model import export_model, row_numbers
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
+from autotune.fusion.nest import Rejection
 from autotune.fusion.standalone import drawn_inputs, standalone
 from autotune.schedule.configuration import Configuration
+from autotune.schedule.fit import has_ranks_of
 from autotune.schedule.schedule import Schedule
 from autotune.targets.plugins.model_target import ExportedGroup
 from autotune.targets.spec import HardwareSpec
@@ -18,7 +25,8 @@ def export_candidate(
 ) -> ExportedGroup:
     """Return a candidate's model and drawn inputs; groups of equal key give equal ones.
 
-    Stands in for ``lower``: a machine that times models has no spec, and no schedules but configurations.
+    Stands in for ``lower``. A machine without a ``spec`` has no schedules but configurations; one with a spec gets the
+    decisions of each nest as a dict: ``result`` names what it computes, ``shape`` has its extents, the others are those of ``NestSchedule``.
     Raises ``ModelError`` for an operator that ONNX does not have.
     """
     alone = standalone(group.canonical)
@@ -28,4 +36,18 @@ def export_candidate(
         for x, value in drawn_inputs(group.canonical).items()
     }
     values = dict(schedule.values) if isinstance(schedule, Configuration) else {}
-    return ExportedGroup(export_model(alone), inputs, values)
+    decisions = () if spec is None else _decisions(group, schedule)
+    return ExportedGroup(export_model(alone), inputs, values, decisions)
+
+
+def _decisions(group: Group, schedule: Schedule) -> tuple[dict[str, Any], ...]:
+    """Return the decisions of each nest. Raises ``ScheduleError`` for a schedule of another group."""
+    nests = analyse(group.canonical)
+    if isinstance(nests, Rejection):
+        raise ScheduleError(nests.reason)
+    if not has_ranks_of(nests, schedule):
+        raise ScheduleError("schedule was made for another group")
+    pairs = zip(nests, schedule.nests, strict=True)
+    return tuple(
+        {"result": nest.root, "shape": nest.root_shape, **asdict(one)} for nest, one in pairs
+    )

@@ -8,9 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
+from typing import Any
 
 from autotune.arguments import seconds_of
 from autotune.errors import InputError, TargetError
+from autotune.lowering.exported import export_candidate
 from autotune.lowering.lower import lower as lower_group
 from autotune.measure.attempt import Lower
 from autotune.measure.cluster.cluster import Cluster
@@ -50,6 +52,13 @@ HANGS = 8
 At a minute each, a target that hangs for all would hold a calibration for a day."""
 
 
+def lowering_for(target: Target) -> Lower:
+    """Return what makes a target's programs: ``lower``, or ``export_candidate`` where it takes models."""
+    takes_models = getattr(target, "takes_models", False)
+    export: Callable[..., Any] = export_candidate
+    return export if takes_models else lower_group
+
+
 def hanging(target: Target, reason: str) -> TargetError:
     """Return the error of a target of which ``HANGS`` candidates in a row were overdue, the last for ``reason``."""
     return TargetError(
@@ -64,7 +73,8 @@ class Runner:
     """Measures candidates of one target, on this machine or over a cluster.
 
     ``workers`` is a cluster or the number of processes. 1 is always this process; None is one per core for many
-    candidates, else none. A target that runs alone never runs in this process: its workers prepare
+    candidates, else none. ``lower`` makes what the target takes of a candidate (None: a program, or an ONNX model for
+    a target that takes models). A target that runs alone never runs in this process: its workers prepare
     candidates side by side and time them one by one. Each batch carries the pickled target with its
     present state; a target that cannot be pickled is measured in this process. A candidate fails
     after ``time_limit_seconds``; None is a limit by its size. Raises ``InputError`` for ``workers``
@@ -73,7 +83,7 @@ class Runner:
 
     target: Target
     workers: Workers = None
-    lower: Lower = lower_group
+    lower: Lower | None = None
     time_limit_seconds: float | None = None
     pool: Pool = SHARED
     clock: Callable[[], float] = time.monotonic
@@ -121,7 +131,7 @@ class Runner:
         from autotune.measure.cluster.distribution import Distribution  # loads what jobs need
 
         return Distribution(
-            self.workers, self.target, source, self.lower, self._limit_seconds, self.clock
+            self.workers, self.target, source, self._lowering, self._limit_seconds, self.clock
         ).run()
 
     def _measure(self, source: Iterator[Candidate]) -> Iterator[Measurement]:
@@ -138,7 +148,13 @@ class Runner:
         if first:
             rest = chain(first, source)
             yield from Dispatch(
-                self.target, rest, self.lower, self.pool, workers, self._limit_seconds, self.clock
+                self.target,
+                rest,
+                self._lowering,
+                self.pool,
+                workers,
+                self._limit_seconds,
+                self.clock,
             ).run()
 
     def _workers(self, alone: bool, many: bool) -> int:
@@ -163,7 +179,11 @@ class Runner:
 
     def _here(self, candidate: Candidate) -> Measurement:
         limit = self._limit_seconds(candidate)
-        return measured_here(self.target, candidate, self.lower, limit)
+        return measured_here(self.target, candidate, self._lowering, limit)
+
+    @property
+    def _lowering(self) -> Lower:
+        return lowering_for(self.target) if self.lower is None else self.lower
 
     def _limit_seconds(self, candidate: Candidate) -> float:
         own = self.time_limit_seconds

@@ -6,7 +6,7 @@ import shlex
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from autotune.arguments import integer_of, path_of
 from autotune.errors import SpecError
@@ -15,6 +15,7 @@ from autotune.targets.spec import HardwareSpec
 
 if TYPE_CHECKING:  # machines of ours do without
     from autotune.targets.plugins.model_target import ModelTarget
+    from autotune.targets.plugins.registry import PlugIn
 
 SPECS = Path(__file__).parent / "specs"
 
@@ -43,12 +44,14 @@ def load_spec(path_or_name: Path | str) -> HardwareSpec:
     shipped = _shipped_file(path_or_name)
     if shipped is not None:
         return read_spec(shipped)
-    plugin = plugin_target(path_or_name)
-    if plugin is not None:
+    plugin = _plugin(path_or_name)
+    if plugin is not None and plugin.spec is None:
         raise SpecError(
             f"{plugin.name} times ONNX models and has no spec: calibrate and predict take it, what plans or "
             f"runs programs does not; name {HOST}, a shipped spec or a .toml file"
         )
+    if plugin is not None and plugin.spec is not None:
+        return plugin.spec
     path = Path(path_or_name)
     if not str(path_or_name) or (not path.exists() and path.suffix != ".toml"):
         raise SpecError(
@@ -60,10 +63,18 @@ def load_spec(path_or_name: Path | str) -> HardwareSpec:
 
 
 def plugin_target(name_or_path: Path | str) -> ModelTarget | None:
-    """Return the machine of the user's that a name means; None for the host, a spec's name and a spec file.
+    """Return the machine of the user's without schedules that a name means; None for any other machine.
 
     Raises ``SpecError`` for a plug-in that cannot be opened.
     """
+    from autotune.targets.plugins.model_target import ModelTarget
+
+    plugin = _plugin(name_or_path)
+    return plugin if isinstance(plugin, ModelTarget) else None
+
+
+def _plugin(name_or_path: Path | str) -> PlugIn | None:
+    """Return the machine of the user's that a name means; None for the host, a spec's name and a spec file."""
     if not isinstance(name_or_path, str) or name_or_path.endswith(".toml"):
         return None
     if is_host(name_or_path) or _shipped_file(name_or_path) is not None:
@@ -129,12 +140,17 @@ def target(name_or_path: Path | str, threads: int | None = None) -> Target:
         from autotune.targets.native.running.target import NativeTarget
 
         return NativeTarget(load_spec(name_or_path))
+    plugin = _plugin(name_or_path)
+    if plugin is not None and plugin.spec is not None:
+        return cast("Target", plugin)
     return _as_left(name_or_path)
 
 
 def machine_key(name_or_path: Path | str) -> str:
     """Return the shipped name, or the one path that all spellings of a spec file's lead to."""
     if is_host(name_or_path) or _shipped_file(name_or_path) is not None:
+        return str(name_or_path)
+    if _plugin(name_or_path) is not None:
         return str(name_or_path)
     return str(Path(name_or_path).resolve())
 

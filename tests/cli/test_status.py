@@ -79,3 +79,19 @@ def test_watching_shows_again_until_it_is_interrupted(
     out, err = said(capsys, "--watch", "--interval", "0.5", option)
     assert slept == [0.5, 0.5, 0.5] and err == ""
     assert out.count("small") >= 3
+
+
+def test_a_learning_session_names_its_model_and_how_sure_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Session(GRAPH, case.InterpretedTarget(), plan=plan_for(GRAPH), online=True) as session:
+        session.run(case.inputs(GRAPH))
+        status = session.status()
+    assert status.model is not None and status.model.kind == "shipped"
+    assert 0.0 < status.model.held_out_error < 0.2
+    document = status.to_json() | {"model_version": 37}
+    write_status([document], 1.0, status_folder())
+    row = next(line for line in said(capsys)[0].splitlines() if "shipped" in line)
+    assert f"{status.model.held_out_error:.1%}" in row and "37" in row
+    write_status([document | {"model": None}], 1.0, status_folder())
+    assert "cost models" not in said(capsys)[0]

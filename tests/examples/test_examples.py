@@ -20,6 +20,7 @@ SAYS = {
     "embed_predictor": "matmul + add: gain of fusing",
     "your_hardware": "mlp: ",
     "tuned_hardware": "mlp: ",
+    "scheduled_hardware": "mlp: ",
 }
 """A part of the output of each example."""
 NEED_TORCH = {"compile_pytorch"}

@@ -39,8 +39,8 @@ def execute(request: SearchRequest, heard: Report) -> SearchOutcome:
     """Search the network; write its plan and its report."""
     from autotune import api
     from autotune.report.from_search import write_report
+    from autotune.runtime.execution.native_table import WholeNetworks
     from autotune.runtime.session.defaults import choose_target, resolve_model
-    from autotune.targets.protocol import ExclusiveTarget
     from autotune.tuner.interruption import SearchInterrupted
 
     machine = choose_target(machine_name(request.target, request.threads))
@@ -81,7 +81,7 @@ def execute(request: SearchRequest, heard: Report) -> SearchOutcome:
         say(f"{text}; report: {request.report_file}")
         raise
     heard("report", 0, 1)
-    is_timed = isinstance(machine, ExclusiveTarget) and len(result.graphs) == 1
+    is_timed = isinstance(machine, WholeNetworks) and len(result.graphs) == 1
     file = None if result.plan.network_file is None else Path(result.plan.network_file.path)
     profile = (
         _profile_plan(file or network, machine, result.plan, request.dims) if is_timed else None

@@ -36,7 +36,7 @@ def status(
     prometheus: PrometheusOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Show open sessions of all your processes: runs, latency, plans, and the groups that cost most."""
+    """Show open sessions of all your processes: runs, latency, plans, cost models, and the groups that cost most."""
     if json and prometheus:
         raise InputError("--json and --prometheus: stdout holds one of them; leave one out")
     show = _show_json if json else _show_metrics if prometheus else _show_tables
@@ -87,6 +87,7 @@ def _show_tables(processes: Sequence[Document], groups: int) -> None:
         [_session_row(process, one) for process, one in sessions],
         texts=4,
     )  # fmt: skip
+    _show_models(sessions)
     rows = sorted(
         ((one, row) for _, one in sessions for row in one["groups"]),
         key=lambda pair: -pair[1]["total_cycles"] / pair[0]["clock_hz"],
@@ -116,6 +117,24 @@ def _session_row(process: Document, session: Document) -> tuple[str, ...]:
         str(session["group_count"]),
         f"{held / 1e6:,.1f}",
     )
+
+
+def _show_models(sessions: Sequence[tuple[Document, Document]]) -> None:
+    """Show which cost model answers in each learning session, how far it errs, and how often it was trained again."""
+    rows = [
+        (
+            str(process["pid"]),
+            one["network"],
+            one["model"]["kind"],
+            f"{one['model']['held_out_error']:.1%}",
+            str(one["model_version"]),
+        )
+        for process, one in sessions
+        if one.get("model") is not None
+    ]
+    if rows:
+        columns = ("process", "network", "model", "error on unseen networks", "trained again")
+        print_table("cost models that learning began with", columns, rows, texts=3)
 
 
 def _group_row(session: Document, row: Document, total_seconds: float) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from autotune.runtime.profile.durations import DurationHistory, Durations
 from autotune.runtime.profile.fading import Integers
 from autotune.runtime.profile.graph_profile import GraphProfile, PastGroups, joined_pairs
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile, joined_rows
+from autotune.runtime.profile.model_note import ModelNote
 from autotune.runtime.profile.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ class SessionProfile:
         self._neighbours = Neighbours()
         self._trees: list[tuple[list[TableLayout], int, int]] = []
         self._builds: deque[BuildTrace] = deque(maxlen=BUILDS_KEPT)
+        self.model: ModelNote | None = None
+        """The cost model that learning began with; None where nothing predicts."""
+
+    def note_model(self, kind: str, held_out_error: float) -> None:
+        """Keep which cost model answers, and its mean error (a fraction) on networks that it was not trained on."""
+        self.model = ModelNote(kind, held_out_error)
 
     def note_build(self, build: BuildTrace) -> None:
         """Keep what building a graph's first table did."""

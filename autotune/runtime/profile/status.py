@@ -11,6 +11,7 @@ from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.origin import Origin
 from autotune.runtime.profile.durations import Durations
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
+from autotune.runtime.profile.model_note import ModelNote
 
 if TYPE_CHECKING:
     from autotune.runtime.builder.trace import BuildTrace
@@ -53,6 +54,8 @@ class SessionStatus(Displayed):
     events: tuple[Event, ...]
     builds: tuple[BuildTrace, ...] = ()
     """What building tables did, the newest last; nothing for tables that were kept on disk."""
+    model: ModelNote | None = None
+    """The cost model that learning began with, of which ``versions`` count newer ones; None without learning."""
 
     def count_of(self, origin: Origin) -> int:
         """Return the number of groups of one origin that run now."""
@@ -73,6 +76,7 @@ class SessionStatus(Displayed):
             "closed": self.is_closed,
             "plan_version": plan_version,
             "model_version": model_version,
+            "model": None if self.model is None else asdict(self.model),
             "parts": self.parts,
             "opened_at": self.opened_at_seconds,
             "at": self.at_seconds,
@@ -95,6 +99,9 @@ class SessionStatus(Displayed):
             ("groups", str(len(self.groups))),
             ("plan", f"{self.planned_by}, version {self.versions[0]}"),
         ]
+        if self.model is not None:
+            error = f"mean error {self.model.held_out_error:.1%} on unseen networks"
+            facts.append(("model", f"{self.model.kind}, {error}, version {self.versions[1]}"))
         columns = ("group", "origin", "executions", "mean µs", "± µs", "share")
         total = sum(row.total_cycles for row in self.groups) or 1
         rows = [

@@ -73,6 +73,8 @@ class GraphSession:
         self._planned_by = initial.planned_by
         if initial.build is not None:
             self.history.note_build(initial.build)
+        if initial.model is not None:
+            self.history.note_model(initial.model.kind, initial.model.held_out_error)
         self._opening = (*announce_splits(initial.table), *initial.borrowed)
         self._own_store = initial.records if initial.owns_records else None
         self._current = CurrentTable(initial.table)

@@ -104,12 +104,10 @@ def _answer(records: Store, target: Target) -> Answer:
 
 
 def _borrowed(answer: Answer) -> tuple[Event, ...]:
-    from autotune.cost_model.model import TYPICAL
-
     model = answer.model
     if not (model.is_shared or model.is_typical):
         return ()
-    figures = {"mape": model.metrics[TYPICAL if model.is_typical else "mape"]}
+    figures = {"mape": model.held_out_error}
     return (Event(EventKind.BORROWED, 0, time.time(), answer.line, figures),)
 
 

@@ -63,6 +63,7 @@ def _status(session: NetworkSession) -> SessionStatus:
         history.pairs(),
         session.events[-EVENTS_TOLD:],
         history.builds,
+        history.model,
     )
 
 

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import pickle
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -18,21 +18,24 @@ from autotune.targets.plugins.tunables import Tunables, Value, tunables_of
 from autotune.targets.protocol import Execution, Timing
 
 TimeModel = Callable[..., Any]
-"""``time_model(model)``, ``(model, inputs)`` or ``(model, inputs, configuration)``: seconds of one run, or a function
-that runs once and returns seconds. Arguments go by their names."""
+"""``time_model(model)``, ``(model, inputs)``, ``(model, inputs, configuration)`` or ``(model, inputs, schedule)``: seconds
+of one run, or a function that runs once and returns seconds. Arguments go by their names."""
 
-ARGUMENTS = ("model", "inputs", "configuration")
+SCHEDULE = "schedule"
+"""The argument of functions that run a group by the tiles and loops of a ``ScheduledTarget``."""
+ARGUMENTS = ("model", "inputs", "configuration", SCHEDULE)
 """What a timing function may ask for, by the names of its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedGroup:
     """A group for such a machine: the bytes of its ONNX ``model``, drawn ``inputs`` by name, and a ``configuration``
-    of the machine's parameters."""
+    of the machine's parameters, or the ``schedule`` to run it by: a dict of decisions for each of its nests."""
 
     model: bytes
     inputs: Mapping[str, npt.NDArray[Any]]
     configuration: Mapping[str, Value] = field(default_factory=dict)
+    schedule: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,12 @@ class ModelTarget:
     exclusive: bool = True
 
     def __post_init__(self) -> None:
-        asked = _arguments(self.time_model, self.name)
+        asked = arguments_of(self.time_model, self.name)
+        if SCHEDULE in asked:
+            raise InputError(
+                f"target {self.name}: a function that takes a schedule has a spec, whose memory bounds its tiles; give "
+                "it an attribute such as time_model.spec = 'edge'"
+            )
         if bool(self.tunables) != ("configuration" in asked):
             raise InputError(
                 f"target {self.name}: a function that takes a configuration has parameters, and the other way "
@@ -82,45 +90,65 @@ class ModelTarget:
     def prepared(self, exported: Any) -> Timing:
         """Return the timing of an exported group."""
         assert isinstance(exported, ExportedGroup)
-        given = {
-            "model": exported.model,
-            "inputs": exported.inputs,
-            "configuration": dict(exported.configuration),
-        }
-        asked = {name: given[name] for name in _arguments(self.time_model, self.name)}
-        return ModelTiming(lambda: self.time_model(**asked))
+        return timing_of(self.time_model, self.name, exported)
 
     def time(self, exported: Any, parameters: object = None) -> Execution:
         """Return the cost of an exported group, timed without pause."""
-        timing = self.prepared(exported)
-        while (cost := timing.visit()) is None:
-            pass
-        return cost
+        return timed_at_once(self.prepared(exported))
 
     def run(self, program: Any, tensors: Any, parameters: object = None) -> NoReturn:
         """Raise ``ProgramError``: such a machine times models, and runs no tile program."""
         raise ProgramError(f"{self.name} times ONNX models; it runs no tile program")
 
-    def __reduce__(self) -> tuple[Callable[..., ModelTarget], tuple[object, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         """Reopen by name in another process; a registered function travels by value."""
         if self.origin:
             from autotune.targets.plugins.registry import open_plugin
 
             return open_plugin, (self.origin,)
-        import cloudpickle
-
-        try:
-            function = zlib.compress(cloudpickle.dumps(self.time_model), 1)
-        except Exception as error:  # noqa: BLE001  # whatever a user's objects raise when pickled
-            raise pickle.PicklingError(f"{self.name}: {error}") from None
-        return _rebuilt, (self.name, function, self.identity)
+        return _rebuilt, (self.name, packed_function(self.time_model, self.name), self.identity)
 
 
 def _rebuilt(name: str, function: bytes, identity: str) -> ModelTarget:
-    return ModelTarget(name, pickle.loads(zlib.decompress(function)), identity)
+    return ModelTarget(name, unpacked_function(function), identity)
 
 
-def _arguments(function: TimeModel, name: str) -> tuple[str, ...]:
+def packed_function(function: TimeModel, name: str) -> bytes:
+    """Return a function by value, for another process. Raises ``PicklingError`` for one that holds what cannot travel."""
+    import cloudpickle
+
+    try:
+        return zlib.compress(cloudpickle.dumps(function), 1)
+    except Exception as error:  # noqa: BLE001  # whatever a user's objects raise when pickled
+        raise pickle.PicklingError(f"{name}: {error}") from None
+
+
+def unpacked_function(packed: bytes) -> TimeModel:
+    """Return what ``packed_function`` made bytes of."""
+    function: TimeModel = pickle.loads(zlib.decompress(packed))
+    return function
+
+
+def timing_of(function: TimeModel, name: str, exported: ExportedGroup) -> ModelTiming:
+    """Return the timing of an exported group by a function, which gets what it asks for."""
+    given = {
+        "model": exported.model,
+        "inputs": exported.inputs,
+        "configuration": dict(exported.configuration),
+        SCHEDULE: [dict(nest) for nest in exported.schedule],
+    }
+    asked = {argument: given[argument] for argument in arguments_of(function, name)}
+    return ModelTiming(lambda: function(**asked))
+
+
+def timed_at_once(timing: Timing) -> Execution:
+    """Return the cost of a timing, visited without pause."""
+    while (cost := timing.visit()) is None:
+        pass
+    return cost
+
+
+def arguments_of(function: TimeModel, name: str) -> tuple[str, ...]:
     """Return the arguments that a timing function asks for. Raises ``InputError``."""
     if not callable(function):
         raise InputError(
@@ -135,7 +163,7 @@ def _arguments(function: TimeModel, name: str) -> tuple[str, ...]:
     if unknown or "model" not in asked:
         raise InputError(
             f"target {name}: its function takes ({', '.join(p.name for p in parameters)}); a timing function "
-            f"takes model, and may take inputs and configuration"
+            f"takes model, and may take inputs, and configuration or schedule"
         )
     return asked
 

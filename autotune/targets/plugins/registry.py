@@ -13,27 +13,36 @@ from typing import Any
 
 from autotune.errors import SpecError
 from autotune.targets.plugins.model_target import ModelTarget, TimeModel
+from autotune.targets.plugins.scheduled_target import SPEC, ScheduledTarget
+from autotune.targets.protocol import Target
+from autotune.targets.spec import HardwareSpec
+
+PlugIn = ModelTarget | ScheduledTarget | Target
+"""A machine of the user's: a function behind it, or an object that runs tile programs."""
 
 ENTRY_POINTS = "autotune.targets"
-"""Group of entry points whose objects are a ``ModelTarget`` or a timing function."""
+"""Group of entry points whose objects are a ``ModelTarget``, a ``Target`` or a timing function."""
 
 BUILT_IN = {"ort": "autotune.targets.plugins.ort_engine:open_engine"}
 """Machines that ship with autotune and need an extra: name to ``module:function``, which opens one."""
 
 FILE_SUFFIX = ".py"
 
-_REGISTERED: dict[str, ModelTarget] = {}
+_REGISTERED: dict[str, ModelTarget | ScheduledTarget] = {}
 
 
-def register_target(name: str, time_model: TimeModel, *, identity: str = "") -> ModelTarget:
+def register_target(
+    name: str, time_model: TimeModel, *, identity: str = ""
+) -> ModelTarget | ScheduledTarget:
     """Make a machine of a timing function; this process then opens it by ``name``.
 
     ``time_model(model)`` gets a fusion group as the bytes of an ONNX model. It may ask for ``inputs`` (drawn
     arrays by name). It returns the seconds of one run, or a function that runs once and returns seconds, or
-    raises. ``identity`` tells machines of one name apart.
+    raises. ``identity`` tells machines of one name apart. A function with an attribute ``spec`` gets the ``schedule``
+    of each group too, and such a machine is searched.
     Raises ``InputError`` for a function that takes anything else.
     """
-    machine = ModelTarget(name, time_model, identity)
+    machine = _of_function(name, time_model, identity)
     _REGISTERED[name] = machine
     return machine
 
@@ -49,7 +58,7 @@ def is_plugin(name: Path | str) -> bool:
     return isinstance(name, str) and (_is_function_in_file(name) or name in plugin_names())
 
 
-def open_plugin(name: str) -> ModelTarget:
+def open_plugin(name: str) -> PlugIn:
     """Open a machine by name, or as ``FILE.py:FUNCTION``. Raises ``SpecError`` in one line."""
     if name in _REGISTERED:
         return _REGISTERED[name]
@@ -65,7 +74,7 @@ def open_plugin(name: str) -> ModelTarget:
     return _from_entry_point(points[name])
 
 
-def _from_entry_point(point: EntryPoint) -> ModelTarget:
+def _from_entry_point(point: EntryPoint) -> PlugIn:
     try:
         found = point.load()
     except Exception as error:  # noqa: BLE001  # another package's import may raise anything
@@ -80,7 +89,7 @@ def _is_function_in_file(name: str) -> bool:
     return bool(colon) and file.endswith(FILE_SUFFIX) and function.isidentifier()
 
 
-def _from_file(name: str) -> ModelTarget:
+def _from_file(name: str) -> PlugIn:
     file, _, function = name.rpartition(":")
     path = Path(file).resolve()
     module = _module(path)
@@ -106,7 +115,24 @@ def _module(path: Path) -> ModuleType:
     return module
 
 
-def _as_target(found: Any, name: str, origin: str) -> ModelTarget:
+def _as_target(found: Any, name: str, origin: str) -> PlugIn:
     if isinstance(found, ModelTarget):
         return replace(found, origin=origin)
-    return ModelTarget(name, found, origin=origin)
+    if _is_target(found):
+        machine: Target = found
+        return machine
+    return _of_function(name, found, "", origin)
+
+
+def _is_target(found: Any) -> bool:
+    """Return True for an object that runs tile programs (``Target``)."""
+    is_complete = all(callable(getattr(found, name, None)) for name in ("time", "run"))
+    return is_complete and isinstance(getattr(found, SPEC, None), HardwareSpec)
+
+
+def _of_function(
+    name: str, function: TimeModel, identity: str, origin: str = ""
+) -> ModelTarget | ScheduledTarget:
+    if hasattr(function, SPEC):
+        return ScheduledTarget.of(name, function, identity, origin)
+    return ModelTarget(name, function, identity, origin)

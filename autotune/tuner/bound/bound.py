@@ -55,7 +55,7 @@ class LowerBound:
 
 def has_bound(spec: HardwareSpec) -> bool:
     """Return True if cycles of a machine are exact counts, which alone can be bounded."""
-    return not spec.timed and not spec.physical.active
+    return not spec.timed and not spec.physical.active and not spec.identity
 
 
 def group_bound(group: Group, spec: HardwareSpec) -> LowerBound:

@@ -21,6 +21,7 @@ from autotune.cost_model.raw.model import RawModel
 from autotune.cost_model.topics import raw_topic_of
 from autotune.cost_model.training import FOLDS
 from autotune.errors import InputError
+from autotune.fusion.group import Group
 from autotune.schedule.space import enumerate_nest
 from autotune.store.records import Record
 from tests.cost_model.measured import SPEC, drawn
@@ -189,3 +190,29 @@ def test_few_measurements_make_a_model_too(records: list[Record]) -> None:
     found = CostModel.fit(records[: MIN_RECORDS + 5], SPEC, seed=0)
     assert found.kind in ("raw", "guided", "formula")
     assert found.metrics["top1_regret"] <= found.metrics["formula_top1_regret"]
+
+
+def test_thinned_raw_rows_are_those_of_all(records: list[Record]) -> None:
+    whole = dataset(records, SPEC, is_raw=True)
+    for every in (2, 3, 7):
+        some = dataset(records, SPEC, is_raw=True, every=every)
+        assert some.fingerprint == whole.take(np.arange(len(whole)) % every == 0).fingerprint
+
+
+def test_a_raw_model_contends_on_some_of_many_measurements(
+    records: list[Record], model: CostModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autotune.cost_model.choosing.RAW_ROWS", len(records) // 2)
+    thinned = CostModel.fit(records, SPEC, seed=0)
+    assert thinned.kind == "raw" and thinned.metrics["n"] == -(-model.metrics["n"] // 2)
+    assert thinned.metrics["mape"] < 0.5 * thinned.metrics["formula_mape"]
+
+
+def test_a_raw_model_that_is_asked_often_answers_the_same(
+    records: list[Record], model: CostModel
+) -> None:
+    """Recordings hold what the analytic model reads."""
+    prepared = Predictor(model).prepare(Group.from_json(records[0].group_json))
+    rows = prepared.schedules(32)
+    first = prepared.predict_batch(rows).cycles.tolist()
+    assert all(prepared.predict_batch(rows).cycles.tolist() == first for _ in range(8))

@@ -94,11 +94,11 @@ def test_a_function_of_other_arguments_is_refused(function: object) -> None:
         ModelTarget("mine", function)
 
 
-def test_a_function_that_asks_for_a_schedule_is_refused() -> None:
+def test_a_function_that_asks_for_a_schedule_without_a_spec_is_refused() -> None:
     def time_model(model: bytes, schedule: object) -> float:
         return 1e-3
 
-    with pytest.raises(InputError, match="takes model, and may take inputs"):
+    with pytest.raises(InputError, match="has a spec"):
         ModelTarget("mine", time_model)
 
 
