@@ -205,7 +205,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--markdown", type=Path, help="also write docs/figures-warm-start.md here")
     chosen = parser.parse_args(arguments)
     rows = measure(chosen.networks, chosen.seeds, chosen.json)
-    table, told = table_of(rows), "\n".join(against_cold(rows, start) for start in STARTS[1:])
+    compared = (against_cold(rows, start) for start in STARTS[1:])
+    table, told = table_of(rows), "\n".join((*compared, f"Seeds of every row: {chosen.seeds}."))
     print(table.text(), told, sep="\n\n")
     if chosen.markdown is not None:
         chosen.markdown.write_text(f"{HEAD}{table.markdown()}\n\n{told}\n")
