@@ -177,7 +177,7 @@ def against_cold(rows: Sequence[Start], start: str) -> str:
     """Return in one sentence how often a search from a store ends with a worse plan than the one from an empty store."""
     ends = {(r.network, r.change, r.seed, r.start): r.curve[-1] for r in rows}
     ratios = [
-        end / ends[*key, STARTS[0]] - 1 for (*key, kind), end in ends.items() if kind == start
+        end / ends[n, c, s, STARTS[0]] - 1 for (n, c, s, kind), end in ends.items() if kind == start
     ]
     worse, better = [one for one in ratios if one > 0], [one for one in ratios if one < 0]
     return (
