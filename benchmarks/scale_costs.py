@@ -6,7 +6,8 @@ import itertools
 import pickle
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,7 +37,9 @@ T = TypeVar("T")
 WARM = 64
 """Candidates that are drawn before the clock starts."""
 LIMIT_SECONDS = 60.0
-STORED_TOGETHER = 256
+STORED, STORED_TOGETHER = 40_000, 10_000
+"""Rows by which storing is timed, and those of a transaction: what a busy coordinator takes in while ``SAVE_SECONDS``
+pass. Recorded measurements are stored again and again, as those of other groups."""
 EMPTY_JOBS = 300
 """Empty jobs by which a job's way over loopback is timed."""
 STATE_JOBS = 600
@@ -106,9 +109,15 @@ def record(target: Target, count: int, folder: Path) -> Recording:
 
     records, record_seconds = timed(recording)
     with Store.open(folder / f"{target.spec.profile_id}.db") as store:
-        _, store_seconds = timed(lambda: _add_all(store, records))
-    whole = pack_seconds, record_seconds, store_seconds, 0.0, 0.0
-    costs = Costs(took_in, *(seconds / count for seconds in whole))
+        store_seconds = _seconds_to_store(store, records)
+    costs = Costs(
+        took_in,
+        pack_seconds / count,
+        record_seconds / count,
+        store_seconds,
+        submit=0.0,
+        scheduler=0.0,
+    )
     spent = np.array(durations) + (draw / count if is_apart else 0.0)
     work = sum(len(job.batch.work) for job in jobs) // len(jobs)
     answers = sum(map(len, blobs)) // len(jobs)
@@ -122,11 +131,17 @@ def _seconds_to_take_in(candidates: Sequence[Candidate]) -> float:
     return timed(lambda: [pickle.loads(blob) for _ in rounds])[1] / len(rounds) / len(candidates)
 
 
-def _add_all(store: Store, records: Sequence[Record]) -> int:
-    """Store records in transactions as large as those of a calibration."""
-    for at in range(0, len(records), STORED_TOGETHER):
-        store.add(records[at : at + STORED_TOGETHER])
-    return len(records)
+def _seconds_to_store(store: Store, records: Sequence[Record]) -> float:
+    """Return the processor's seconds for each measurement, by the later half of ``STORED``: the store has some then."""
+    spent = 0.0
+    for start in range(0, STORED, STORED_TOGETHER):
+        rows = [
+            replace(records[number % len(records)], group_key=f"{number:024x}")
+            for number in range(start, start + STORED_TOGETHER)
+        ]
+        seconds = timed(partial(store.add, rows))[1]
+        spent += seconds if start >= STORED // 2 else 0.0
+    return spent / (STORED - STORED // 2)
 
 
 def empty(payload: bytes, answer_bytes: int) -> bytes:

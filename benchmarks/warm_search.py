@@ -173,6 +173,20 @@ def table_of(rows: Sequence[Start]) -> Table:
     )  # fmt: skip
 
 
+def against_cold(rows: Sequence[Start], start: str) -> str:
+    """Return in one sentence how often a search from a store ends with a worse plan than the one from an empty store."""
+    ends = {(r.network, r.change, r.seed, r.start): r.curve[-1] for r in rows}
+    ratios = [
+        end / ends[n, c, s, STARTS[0]] - 1 for (n, c, s, kind), end in ends.items() if kind == start
+    ]
+    worse, better = [one for one in ratios if one > 0], [one for one in ratios if one < 0]
+    return (
+        f"From *{start}* {len(worse)} of {len(ratios)} searches end with a worse plan than from *{STARTS[0]}* "
+        f"(by {max(worse, default=0.0):.1%} at most), {len(better)} with a better one "
+        f"(by {-min(better, default=0.0):.1%} at most)."
+    )
+
+
 def _counts(counts: Sequence[float]) -> str:
     return f"{_count(statistics.median(counts))} ({_count(min(counts))} to {_count(max(counts))})"
 
@@ -190,10 +204,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, help="rows to go on from, and to keep")
     parser.add_argument("--markdown", type=Path, help="also write docs/figures-warm-start.md here")
     chosen = parser.parse_args(arguments)
-    table = table_of(measure(chosen.networks, chosen.seeds, chosen.json))
-    print(table.text())
+    rows = measure(chosen.networks, chosen.seeds, chosen.json)
+    compared = (against_cold(rows, start) for start in STARTS[1:])
+    table, told = table_of(rows), "\n".join((*compared, f"Seeds of every row: {chosen.seeds}."))
+    print(table.text(), told, sep="\n\n")
     if chosen.markdown is not None:
-        chosen.markdown.write_text(HEAD + table.markdown() + "\n")
+        chosen.markdown.write_text(f"{HEAD}{table.markdown()}\n\n{told}\n")
 
 
 if __name__ == "__main__":

@@ -30,19 +30,29 @@ _QUEUED = 2
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a database spells a text of hexadecimal digits, the bytes of a text, some bytes, and bytes joined to others."""
+    """How a database spells a text of hexadecimal digits, one text among others, the bytes of a text, some bytes, and
+    bytes joined to others."""
 
     text: str
+    among: str
     encoded: str
     byte: str
     joined: str
     hint: str = ""
 
 
-FILE = Dialect("CAST(x'{}' AS TEXT)", "{}", "x'{}'", "CAST({} AS BLOB)", "NOT INDEXED")
-SERVER = Dialect(
-    "convert_from(decode('{}', 'hex'), 'UTF8')", "convert_to({}, 'UTF8')", r"'\x{}'::bytea", "{}"
+FILE = Dialect(
+    "CAST(x'{}' AS TEXT)", "{} IN ({})", "{}", "x'{}'", "CAST({} AS BLOB)", "NOT INDEXED"
 )
+SERVER = Dialect(
+    "convert_from(decode('{}', 'hex'), 'UTF8')",
+    "{} = ANY ((SELECT ARRAY[{}])::text[])",
+    "convert_to({}, 'UTF8')",
+    r"'\x{}'::bytea",
+    "{}",
+)
+
+"""A server decodes names for every row again, a third of its time, unless a query of its own does so once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +66,7 @@ class Wanted:
     def query(self, dialect: Dialect) -> str:
         """Return the query. Names of machines are hexadecimal digits, so that nothing of a name is read as part of it."""
         names = ", ".join(dialect.text.format(one.encode().hex()) for one in self.profile_ids)
-        where = f"profile_id IN ({names})" if names else "1 = 0"
+        where = dialect.among.format("profile_id", names) if names else "1 = 0"
         inside = {name for texts, last in JOINED.values() for name in (*texts, last)}
         plain = [name for name in self.columns if name not in inside]
         joined = [f"{_joined(dialect, *parts)} AS {name}" for name, parts in JOINED.items()]

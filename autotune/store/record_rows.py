@@ -40,17 +40,19 @@ def to_rows(records: Iterable[Record]) -> tuple[list[tuple[Any, ...]], list[tupl
     """Encode records as rows of ``texts`` (``TEXT_COLUMNS``) and rows of ``records`` (``COLUMNS``)."""
     digests: dict[str, bytes] = {}
     name_lists: dict[tuple[str, ...], tuple[bytes, struct.Struct]] = {}
+    last: tuple[str, ...] | None = None
     rows = []
     for record in records:
         group, counters = record.group_json, record.counters
         if group not in digests:
             digests[group] = digest(group)
         key = tuple(counters)
-        if key not in name_lists:
-            names = json.dumps(key, separators=(",", ":"))
-            digests[names] = digest(names)
-            name_lists[key] = digests[names], struct.Struct(f"<{len(key)}q")
-        names_digest, codec = name_lists[key]
+        if key != last:  # equal names are mostly the same objects: faster than their hash
+            if key not in name_lists:
+                names = json.dumps(key, separators=(",", ":"))
+                digests[names] = digest(names)
+                name_lists[key] = digests[names], struct.Struct(f"<{len(key)}q")
+            last, (names_digest, codec) = key, name_lists[key]
         packed = codec.pack(*counters.values())
         rows.append((*_plain(record), record.outcome.value, digests[group], names_digest, packed))
     return [(d, text) for text, d in digests.items()], rows

@@ -7,10 +7,15 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+from autotune.fusion.group import Group
 from autotune.measure.measurement import Failed, Measured
 from autotune.store.records import Outcome, Record
 from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.protocol import Target
+
+GROUP_TEXTS_KEPT = 10_000
+"""Texts of groups that are remembered, some 5 MB."""
+_GROUP_TEXTS: dict[str, str] = {}
 
 
 def to_record(
@@ -28,7 +33,7 @@ def to_record(
     done = result.execution if isinstance(result, Measured) else None
     return Record(
         group_key=candidate.group.key,
-        group_json=candidate.group.canonical.to_json(),
+        group_json=_group_json(candidate.group),
         schedule_json=candidate.schedule.to_json(),
         profile_id=(target if isinstance(target, ModelTarget) else target.spec).profile_id,
         target=target.name,
@@ -43,6 +48,16 @@ def to_record(
         created_at=clock(),
         toolchain=toolchain(is_native),
     )
+
+
+def _group_json(group: Group) -> str:
+    """Return the text of a group, made once for equal groups: a calibration measures some fifty schedules of each."""
+    text = _GROUP_TEXTS.get(group.key)
+    if text is None:
+        if len(_GROUP_TEXTS) >= GROUP_TEXTS_KEPT:
+            _GROUP_TEXTS.clear()
+        _GROUP_TEXTS[group.key] = text = group.canonical.to_json()
+    return text
 
 
 def in_fixed_order(records: Iterable[Record]) -> list[Record]:

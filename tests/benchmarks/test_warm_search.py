@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.search_runs import GRID
-from benchmarks.warm_search import CHANGES, NEVER, Start, measure, table_of
+from benchmarks.warm_search import CHANGES, NEVER, Start, against_cold, measure, table_of
 
 
 def start(kind: str, curve: tuple[float, ...], seed: int = 0) -> Start:
@@ -34,6 +34,15 @@ def test_the_best_of_all_searches_is_what_regret_is_measured_from() -> None:
     assert row[5].startswith(str(GRID[1])) and row[6].startswith("0 ")
     assert row[7] == "10.0% / 0.0% / 0.0%"
     assert table_of(rows).rows[-1][4:7] == (NEVER, str(GRID[1]), "0")
+
+
+def test_a_store_that_misleads_is_told() -> None:
+    curves = {"cold": (150.0, 110.0), "nearest": (150.0, 121.0)}
+    rows = [start(kind, curve) for kind, curve in curves.items()]
+    rows += [start("cold", (150.0, 100.0), seed=1), start("nearest", (150.0, 98.0), seed=1)]
+    told = against_cold(rows, "nearest")
+    assert "1 of 2 searches end with a worse plan" in told and "(by 10.0% at most)" in told
+    assert "1 with a better one (by 2.0% at most)" in told
 
 
 @pytest.mark.slow
