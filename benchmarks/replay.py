@@ -49,7 +49,8 @@ Seeds: 0 to {last} for autotune, 0 to {peer_last} for the others. An invalid con
 Rows with a file's device are recordings. The others are analytic models of kernels (`benchmarks/kernel_models.py`):
 no choice was made on these. The recordings were looked at once a choice was made. *With priors*: all other recordings or
 models of the same kernel. TPE has Optuna's defaults and an integer for every parameter's level; what is illegal or was
-tried costs it nothing, and is told the slowest time or the time it had (of seven ways to tell it, the best in the mean). The XGBoost loop begins with ten random configurations and then takes the one predicted fastest.
+tried costs it nothing, and is told the slowest time or the time it had. The XGBoost loop begins with ten random
+configurations and then takes the one predicted fastest.
 Kernel Tuner 1.5.0 has its defaults and a new search space in every run. Of random draws the exact expectation stands.
 """
 
