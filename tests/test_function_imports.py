@@ -64,7 +64,6 @@ REASONS = {
         "runtime/session/graph_session.py",
         "autotune.runtime.session.saved_plan",
     ): "only a session that keeps its plan needs it",
-    ("runtime/session/initial_table.py", "autotune.cost_model.model"): LEARNING,
     ("runtime/session/initial_table.py", "autotune.cost_model.shipped"): LEARNING,
     ("runtime/session/learners.py", "autotune.runtime.devices.placed_runs"): DEVICES,
     ("runtime/session/learners.py", "autotune.runtime.guards.assumptions"): CLASSES,

@@ -16,6 +16,7 @@ from autotune.cost_model.metrics import (
     mape,
     median_error,
     regret,
+    relative_errors,
     within,
     within_groups,
 )
@@ -113,6 +114,16 @@ class HeldOut:
         error, other = (mape(data.cycles, one.cycles) for one in (self, simpler))
         allowed = SAME_REGRET if error <= 0.5 * other else 0.0
         return bool(mean > 2.0 * spread or (mean >= -allowed and error < other))
+
+    def errs_clearly_less(self, simpler: HeldOut, data: Dataset) -> bool:
+        """Return True if the mean error of networks is smaller than a simpler model's by two standard errors of their
+        differences."""
+        ours, theirs = (relative_errors(data.cycles, one.cycles) for one in (self, simpler))
+        networks, place = np.unique(data.networks, return_inverse=True)
+        gain = np.bincount(place, theirs - ours) / np.bincount(place)
+        if len(networks) < 2:
+            return False
+        return bool(gain.mean() > 2.0 * gain.std(ddof=1) / np.sqrt(len(networks)))
 
     def error_of(self, data: Dataset) -> float:
         """Return the mean error (a fraction) of the cycles."""

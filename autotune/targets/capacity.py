@@ -34,10 +34,14 @@ class Capacity:
         """Return what of tiles does not fit, with its limit in bytes; None where all do."""
         if not self.sums_elements:
             is_over = words > self.elements
-            return f"scratchpad: {words * 4} bytes > {self.elements * 4}" if is_over else None
+            return _taken("scratchpad: tiles", words, self.elements) if is_over else None
         if sums > self.sums_elements:
-            return f"accumulators: {sums * 4} bytes of sums > {self.sums_elements * 4}"
+            return _taken("accumulators: sums", sums, self.sums_elements)
         rest = self.elements - self.sums_elements
         if words - sums > rest:
-            return f"scratchpad: {(words - sums) * 4} bytes beside sums > {rest * 4}"
+            return _taken("scratchpad: tiles beside sums", words - sums, rest)
         return None
+
+
+def _taken(what: str, words: int, limit: int) -> str:
+    return f"{what} take {4 * words:,} bytes of {4 * limit:,}"

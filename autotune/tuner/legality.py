@@ -32,7 +32,7 @@ def nests_that_fit(group: Group, spec: HardwareSpec) -> tuple[Nest, ...] | Rejec
         words, sums = scratchpad_elements(nest, small), sums_elements(nest, small)
         excess = spec.capacity.excess(words, sums)
         if excess is not None:
-            return Rejection(f"the smallest tiles do not fit, {excess}")
+            return Rejection(f"{excess}, even the smallest")
     if not all(_is_addressable(nest, spec) for nest in nests):
         return Rejection("addresses: tiles that fit move operands with too many loops")
     return nests

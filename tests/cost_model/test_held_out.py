@@ -103,3 +103,27 @@ def test_without_a_choice_the_error_decides() -> None:
     close, far = predicting(data.cycles * 1.1), predicting(data.cycles * 1.3)
     assert close.improves_on(far, data)
     assert not far.improves_on(close, data)
+
+
+@pytest.mark.parametrize(
+    ("better", "is_clear"),
+    [
+        (40, True),  # less in every network
+        (22, False),  # about as often more as less
+        (0, False),
+    ],
+)
+def test_an_error_is_clearly_less_only_if_it_is_so_in_most_networks(
+    better: int, is_clear: bool
+) -> None:
+    data = costs(40)
+    data.networks = data.keys
+    close = np.repeat(np.where(np.arange(40) < better, 1.01, 1.03), ROWS)
+    ours, theirs = predicting(data.cycles * close), predicting(data.cycles * 1.02)
+    assert ours.errs_clearly_less(theirs, data) is is_clear
+
+
+def test_one_network_tells_nothing_clearly() -> None:
+    data = costs(1)
+    data.networks = data.keys
+    assert not predicting(data.cycles).errs_clearly_less(predicting(data.cycles * 2.0), data)

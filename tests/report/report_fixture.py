@@ -106,7 +106,7 @@ def search_view(groups: int = 57, trials: int = 200, seed: int = 0) -> SearchVie
                 "search", ((40, found * 1.6), (70, found * 1.2), (104, found), (128, found))
             ),
         ),
-        failures=(FailureRow("refused", 3, "scratchpad: 300000 bytes > 262144"),),
+        failures=(FailureRow("refused", 3, "scratchpad: tiles take 300,000 bytes of 262,144"),),
         proofs=("Optimal for these costs over 412 groups.",),
         front=tuple(
             FrontRow(

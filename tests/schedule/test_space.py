@@ -225,9 +225,15 @@ def test_sums_fill_a_memory_of_their_own_and_nothing_else_does() -> None:
     for capacity, reason in (
         (Capacity(need, sums), None),
         (Capacity(need), None),
-        (Capacity(need + 1, sums - 1), f"accumulators: {4 * sums} bytes of sums > {4 * sums - 4}"),
-        (Capacity(need, sums + 1), f"scratchpad: {4 * (need - sums)} bytes beside sums"),
-        (Capacity(need - 1), f"scratchpad: {4 * need} bytes > {4 * need - 4}"),
+        (
+            Capacity(need + 1, sums - 1),
+            f"accumulators: sums take {4 * sums:,} bytes of {4 * sums - 4:,}",
+        ),
+        (
+            Capacity(need, sums + 1),
+            f"scratchpad: tiles beside sums take {4 * (need - sums):,} bytes",
+        ),
+        (Capacity(need - 1), f"scratchpad: tiles take {4 * need:,} bytes of {4 * need - 4:,}"),
     ):
         rejected = check(nests, Schedule((whole,)), capacity, 1)
         assert rejected is None if reason is None else reason in rejected.reason

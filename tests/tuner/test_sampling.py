@@ -55,7 +55,7 @@ def test_drawn_candidates_are_legal_and_of_all_networks() -> None:
     for candidate in drawn:
         nests = analyse(candidate.group)
         assert isinstance(nests, tuple)
-        limits = EDGE.spec.scratchpad_elements, EDGE.spec.cores
+        limits = EDGE.spec.capacity, EDGE.spec.cores
         assert check(nests, candidate.schedule, *limits) is None
     networks = {candidate.network for candidate in drawn}
     assert "residual" in networks and any(n.startswith("workload:") for n in networks)

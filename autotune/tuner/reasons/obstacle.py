@@ -15,7 +15,7 @@ from autotune.tuner.legality import nests_that_fit
 
 
 class Constraint(StrEnum):
-    """Why a fusion was rejected: the first five forbid it, the others make it dearer."""
+    """Why a fusion was rejected: the first six forbid it, the others make it dearer."""
 
     ORDER = "order"
     """Another group needs the one's result and feeds the other."""
@@ -23,6 +23,7 @@ class Constraint(StrEnum):
     LEGALITY = "legality"
     """No program computes it tile by tile."""
     SCRATCHPAD = "scratchpad"
+    ACCUMULATORS = "accumulators"
     ADDRESSES = "addresses"
     HALO = "halo"
     ARRAY_USE = "array use"
@@ -54,7 +55,7 @@ def obstacle(graph: Graph, names: Names, spec: HardwareSpec) -> Obstacle | None:
     nests = nests_that_fit(Group.from_graph(graph, names), spec)
     if not isinstance(nests, Rejection):
         return None
-    for constraint in (Constraint.SCRATCHPAD, Constraint.ADDRESSES):
+    for constraint in (Constraint.SCRATCHPAD, Constraint.ACCUMULATORS, Constraint.ADDRESSES):
         if nests.reason.startswith(f"{constraint}: "):
             return Obstacle(constraint, nests.reason.removeprefix(f"{constraint}: "))
     return Obstacle(Constraint.LEGALITY, nests.reason)
