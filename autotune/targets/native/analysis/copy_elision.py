@@ -44,11 +44,18 @@ class ElidedCopies:
     """The operands of a stream that lie in tensors, by (place of instruction, operand).
 
     ``dropped`` are the places of the transfers that are left out. ``readers`` holds, by the place of a
-    left-out LOAD, the operands that read its tensor."""
+    left-out LOAD, the operands that read its tensor. ``narrow`` are operands in the scratchpad in another format
+    than the instruction's: buffers that LOADs keep in their tensors' formats, and what reads these."""
 
     operands: dict[tuple[int, str], InPlace] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
     readers: dict[int, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    narrow: dict[tuple[int, str], InPlace] = field(default_factory=dict)
+
+    def place(self, access: MemoryAccess) -> InPlace | None:
+        """Where an operand lies, if not as the instruction says."""
+        key = access.leaf.place, access.operand
+        return self.operands.get(key) or self.narrow.get(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,8 @@ Converts = Callable[[MemoryAccess, Role], bool]
 """Whether an instruction's kernel converts an operand between fp32 and the format of its tensor."""
 STORED = (Format.FP32, Format.BF16, Format.FP16, Format.INT8, Format.UINT8)
 """Formats of tensors that kernels convert to and from fp32."""
+NARROW_PADDING = {Format.BF16: (-128, 128), Format.INT8: (-128, 127), Format.UINT8: (0, 255)}
+"""Whole numbers, at least, that buffers of a format may be padded with."""
 
 
 def _never(access: MemoryAccess, role: Role) -> bool:
@@ -143,6 +152,8 @@ def elide_copies(
     found = ElidedCopies()
     for rectangle in transfers:
         if rectangle.leaf.place not in movable:
+            if _stays_narrow(rectangle, roles):
+                found.narrow.update(buffers.read_narrow(rectangle))
             continue
         if rectangle.leaf.opcode is Opcode.LOAD:
             operands = buffers.read_in_place(rectangle)
@@ -169,6 +180,17 @@ def _movable(program: Program, rectangle: Rectangle) -> bool:
     ):
         return False
     return (leaf.opcode is Opcode.STORE) == (tensor.role is Role.OUTPUT)
+
+
+def _stays_narrow(rectangle: Rectangle, roles: Sequence[Role]) -> bool:
+    """Whether a LOAD that widens and pads may keep its tensor's format: that has the padding's value."""
+    leaf, format = rectangle.leaf, rectangle.format
+    if leaf.opcode is not Opcode.LOAD or not rectangle.converts or format not in NARROW_PADDING:
+        return False
+    fits = rectangle.buffer.format is Format.FP32 and roles[rectangle.tensor] is not Role.OUTPUT
+    low, high = NARROW_PADDING[format]
+    pad = leaf.instruction.scalar("pad")
+    return fits and pad == round(pad) and low <= pad <= high
 
 
 def _alone(store: Rectangle, transfers: list[Rectangle]) -> bool:
@@ -206,6 +228,30 @@ class _Buffers:
 
     def read_in_place(self, rectangle: Rectangle) -> Operands | None:
         """The readers of a LOAD's buffer in its tensor; None if one of them cannot."""
+        own = self._readers(rectangle)
+        return None if own is None else self._located(rectangle, own)
+
+    def read_narrow(self, rectangle: Rectangle) -> Operands:
+        """A LOAD's buffer in its tensor's format, and its readers there; none of them if one cannot."""
+        own = self._readers(rectangle)
+        if not own or rectangle.buffer.alternation is not None:
+            return {}
+        strides = tuple(stride for _, stride in rectangle.buffer.dims)
+        place = InPlace(None, rectangle.narrow_first, strides, rectangle.format)
+        found: Operands = {(rectangle.leaf.place, rectangle.buffer.operand): place}
+        for access in own:
+            converts = access.format is Format.FP32 and not access.written
+            converts = converts and access.leaf.opcode is not Opcode.MATMUL
+            converts = converts and self.converts(access, self.roles[rectangle.tensor])
+            located = rectangle.locate_narrow(access) if converts else None
+            if located is None:
+                return {}
+            found[access.leaf.place, access.operand] = located
+        return found
+
+    def _readers(self, rectangle: Rectangle) -> list[MemoryAccess] | None:
+        """What reads a LOAD's elements and nothing else of its buffer; None if that is not proven, or it is
+        written to."""
         load = rectangle.leaf
         near = self._near(rectangle)
         behind = [t for t in near if _in_body_behind(t, load)]
@@ -219,9 +265,7 @@ class _Buffers:
                 return None
         others = [t for t in near if t not in own and t.reads]
         load_moves = Moved.of([load])
-        if not all(_fresh(t, near, load_moves, self._latest(t)) for t in others):
-            return None
-        return self._located(rectangle, own)
+        return own if all(_fresh(t, near, load_moves, self._latest(t)) for t in others) else None
 
     def _latest(self, access: MemoryAccess) -> int | None:
         """From which place on what a STORE reads is filled anew, where that is known."""

@@ -38,9 +38,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """An operand that lies in a tensor: its first element and its strides, in elements of a format."""
+    """An operand that lies in a tensor (None: in the scratchpad), and not as the instruction says: its first
+    element and its strides, in elements of a format."""
 
-    tensor: int
+    tensor: int | None
     at: Affine
     strides: tuple[int, ...]
     format: Format = Format.FP32
@@ -196,6 +197,20 @@ class Rectangle:
         format = self.format if self.converts else access.format
         strides = tuple(_distance(stride, sides) for _, stride in part.strides)
         return InPlace(self.tensor, at, strides, format)
+
+    def locate_narrow(self, access: MemoryAccess) -> InPlace | None:
+        """Where an operand lies in the buffer if that has the tensor's format; None where it does not run along
+        the rectangle, or reaches beyond it."""
+        part = None if self.sides is None else self._part(access, self.sides)
+        if part is None or self.sides is None or not part.inside(self.sides):
+            return None
+        at = self.narrow_first + (access.at - self.buffer.at)
+        return InPlace(None, at, tuple(stride for _, stride in access.dims), self.format)
+
+    @property
+    def narrow_first(self) -> Affine:
+        """Where a buffer of the tensor's format begins in the scratchpad, in elements of that format."""
+        return self.buffer.at * (self.buffer.element_bytes // self.format.bytes)
 
     def filled_by(self, writers: list[MemoryAccess], depth: int) -> bool:
         """Whether writers, each running all its trips of the loops from level ``depth`` on, write

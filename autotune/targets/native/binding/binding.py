@@ -122,13 +122,15 @@ class Binder:
         return Piece(leaf, self._operands(accesses.values()), accesses)
 
     def _operands(self, accesses: Iterable[MemoryAccess]) -> dict[str, Operand]:
-        places = self.elided.operands
-        return {t.operand: Operand.of(t, places.get((t.leaf.place, t.operand))) for t in accesses}
+        return {t.operand: Operand.of(t, self.elided.place(t)) for t in accesses}
 
     def bind(self, leaf: Leaf) -> Call:
         """The call of one instruction."""
         accesses = accesses_of(leaf)
         operands = self._operands(accesses)
+        if leaf.opcode is Opcode.LOAD and operands["dst"].format is not accesses[0].format:
+            narrow = leaf.instruction.replace(format=operands["dst"].format)
+            return word_call(replace(leaf, instruction=narrow), operands)
         elsewhere = {t.operand for t in accesses if _is_elsewhere(t, operands[t.operand])}
         if self.isa is not None and leaf.opcode is Opcode.MATMUL and _is_fp32(leaf):
             call = self._product(leaf, operands, self.isa)
@@ -255,8 +257,8 @@ class NotConverted(ProgramError):
 
 
 def _is_elsewhere(access: MemoryAccess, operand: Operand) -> bool:
-    """Whether an operand lies in a tensor of another format than the instruction's."""
-    return operand.space is Space.TENSOR and operand.format is not access.format
+    """Whether an operand has another format than the instruction says."""
+    return operand.format is not access.format
 
 
 def gemm_shape(leaf: Leaf, operands: dict[str, Operand]) -> GemmShape:

@@ -40,9 +40,11 @@ class Operand:
 
     @classmethod
     def of(cls, access: MemoryAccess, place: InPlace | None) -> Operand:
-        """An instruction's operand: in its tensor if there is a place for it, else where it says."""
+        """An instruction's operand: in its place if there is one for it, else where it says."""
         if place is not None:
             found = (place.strides, place.format.bytes, place.format)
+            if place.tensor is None:
+                return cls(Space.SCRATCHPAD, 0, place.at, None, *found)
             return cls(Space.TENSOR, place.tensor, place.at, None, *found)
         strides = tuple(stride for _, stride in access.dims)
         return cls(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.isa.formats import Format
-from autotune.isa.functions import BinaryFn, When
+from autotune.isa.functions import BinaryFn, ReduceFn, When
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
 from autotune.targets.arrays import ARRAY_TYPES
@@ -174,3 +174,51 @@ def test_a_product_of_bytes_is_one_call_with_what_alone_reads_its_sums(
         np.testing.assert_array_equal(got["y"], np.clip(whole, -128, 127).astype(np.int8).ravel())
         if again:
             np.testing.assert_array_equal(got["z"], 2.0 * sums.astype(np.float32).ravel())
+
+
+def padded_taps(format: Format, pad: float, reduced: bool) -> Program:
+    """y[i, j] = x[i, j] + x[i + 2, j + 1] of 7 × 20 numbers with a border; ``reduced``: z sums the rows too."""
+    rows, columns = 7, 20
+    wide, end = columns + 2, (rows + 2) * (columns + 2)
+    square = {"size3": rows, "size4": columns}
+    total = (
+        make(Opcode.REDUCE, fn=int(ReduceFn.SUM), size3=rows + 2, size4=wide,
+             dst_base=end + rows * columns, dst_stride3=1, src_stride3=wide, src_stride4=1),
+        store(2, end + rows * columns, rows + 2),
+    )  # fmt: skip
+    return one_core(
+        make(Opcode.LOAD, tensor=0, coord0=-1, coord1=-1, size0=rows + 2, size1=wide,
+             dst_stride0=wide, dst_stride1=1, pad=pad),
+        make(Opcode.BINARY, fn=int(BinaryFn.ADD), **square, dst_base=end, dst_stride3=columns,
+             dst_stride4=1, lhs_base=wide + 1, lhs_stride3=wide, lhs_stride4=1,
+             rhs_base=2 * wide + 2, rhs_stride3=wide, rhs_stride4=1),
+        store(1, end, rows * columns),
+        *total * reduced,
+        tensors=(
+            tensor("x", rows, columns, format=format),
+            tensor("y", rows * columns, role=Role.OUTPUT),
+            *(tensor("z", rows + 2, role=Role.OUTPUT),) * reduced,
+        ),
+        elements=end + rows * columns + rows + 2,
+    )  # fmt: skip
+
+
+@needs_llvm
+@pytest.mark.parametrize("format", [U8, S8, Format.BF16])
+@pytest.mark.parametrize(
+    ("pad", "reduced", "narrow"),
+    [(0.0, False, True), (3.0, False, True), (0.5, False, False), (0.0, True, False)],
+)
+def test_a_padded_buffer_stays_narrow_where_all_that_read_it_widen(
+    compiler: Compiler, format: Format, pad: float, reduced: bool, narrow: bool
+) -> None:
+    program = padded_taps(format, pad, reduced)
+    (copy,) = (call for call in bind(program, host_isa()).calls if call.kernel is Opcode.LOAD)
+    assert copy.operands[1].format is (format if narrow else Format.FP32)
+    drawn = np.random.default_rng(4).integers(-128, 128, (7, 20)) + 128 * (format is U8)
+    x = np.pad(drawn.astype(np.float32), 1, constant_values=np.float32(pad))
+    for how in (compiler, None):
+        got = executed(program, {"x": drawn.astype(ARRAY_TYPES[format])}, how)
+        np.testing.assert_array_equal(got["y"].reshape(7, 20), x[1:-1, 1:-1] + x[2:, 2:])
+        if reduced:
+            np.testing.assert_array_equal(got["z"], x.sum(1))
