@@ -28,7 +28,7 @@ say = @printf '\033[1m==> %s\033[0m\n' $(1)
 
 # What the demo shows: an ONNX file or the name of a shipped network, a target, a measuring budget
 # (unless told: half of a calibration's own, which later calibrations complete), a search's trials.
-MODEL ?= light_squeezenet
+MODEL ?= mobilenet_v2
 TARGET ?= cpu
 BUDGET ?= 750
 TRIALS ?= 50

@@ -37,9 +37,9 @@ pytestmark = pytest.mark.slow  # trains models
 
 EDGE = EmulatorTarget(load_spec("edge"))
 NETWORKS = ("light_squeezenet", "mlp", "transformer_block", "attention", "gru", "norm_gelu")
-PROGRAMS = 2000
-MARGIN = 0.8
-"""Largest error of trees over that of a linear model of the same features. Measured: 0.75."""
+PROGRAMS = 3000
+MARGIN = 0.75
+"""Largest error of trees over that of a linear model of the same features."""
 CPU_MARGIN, ORT_MARGIN = 0.95, 0.97
 """Largest error of trees over that of what they correct: without trees both are 1. Measured: 0.87 and 0.94."""
 
