@@ -20,6 +20,7 @@ OUTER_BYTES_PER_CYCLE = 16  # from beyond it, mostly hidden
 NEAR_BYTES = 24 * 1024  # of the factor in lanes that stay in an L1 cache beside the rest
 FAR_CYCLES = 0.15  # that a vector from the L2 cache costs more, most of it hidden
 MAX_COMING_TILES = 32  # more, and what the first one waits for hardly counts
+LEAST_COMING_ROWS = 6  # of a single tile: fewer stream their panels, which the CPU foresees
 
 AHEAD_BYTES = 64 * 1024  # of panels: how far ahead of the sums what comes is asked for, at least
 LOST_CYCLES = 1.0  # that it costs more where not even that cache holds a panel
@@ -58,7 +59,7 @@ class Blocking:
     ``rows_outside``: all panels pass by a tile of rows (all have the same tiles), else all rows by
     a panel. ``far``: a panel comes from beyond the L1 cache each time. ``coming``: elements that a step
     of the reduction prefetches of the panel that is ``ahead`` panels further; 0 where many rows pass by
-    a panel. All tiles of rows then wait a little, instead of the first one for the whole panel."""
+    a panel, or very few. All tiles of rows then wait a little, instead of the first one for the whole panel."""
 
     width: int
     panels: tuple[Panels, ...]
@@ -108,14 +109,15 @@ def _blocking(loops: Loops, isa: VectorIsa, width: int, scattered: bool, outside
     far = loops.lane_bytes * loops.depth * again > NEAR_BYTES
     repeats = 1 if scattered else loops.row1.size
     count = sum(part.count for part in panels[0].tiles) * repeats
-    coming = 0 if outside else _coming(width, count)
+    coming = 0 if outside else _coming(width, count, rows * repeats)
     ahead = -(-AHEAD_BYTES // (loops.lane_bytes * loops.depth * width))
     return Blocking(width, tuple(panels), scattered, outside, far, coming, ahead)
 
 
-def _coming(width: int, count: int) -> int:
+def _coming(width: int, count: int, rows: int) -> int:
     """A panel shared out to all the tiles of rows that pass by one before it."""
-    return -(-width // count) if 1 < count <= MAX_COMING_TILES else 0
+    shared = rows >= LEAST_COMING_ROWS if count == 1 else count <= MAX_COMING_TILES
+    return -(-width // count) if shared else 0
 
 
 @lru_cache(maxsize=4096)

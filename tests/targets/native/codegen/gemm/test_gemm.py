@@ -270,7 +270,13 @@ def test_weights_are_prefetched_where_few_rows_share_them_and_not_where_one_or_m
 ) -> None:
     for isa in VECTOR_ISAS:
         width = 2 * isa.lanes
-        for rows, prefetches in ((1, False), (isa.registers, True), (2000, False)):
+        for rows, prefetches in (
+            (1, False),
+            (5, False),
+            (6, True),
+            (isa.registers, True),
+            (2000, False),
+        ):
             shape = with_panels(dense(rows, columns, depth), width)
             loops = loops_of(shape)
             blocking = best_blocking(loops, isa, width)
