@@ -23,6 +23,7 @@ from autotune.runtime.execution.compilation import Compilation
 from autotune.runtime.execution.origin import GroupName, Origin, descend
 from autotune.runtime.execution.program_cache import Lowered
 from autotune.runtime.execution.resources import GroupResources
+from autotune.runtime.execution.short_turns import SHORT_TURNS
 from autotune.schedule.schedule import Schedule
 from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.running.executable import Executable
@@ -168,8 +169,8 @@ class ProgramTable:
         """Return this table as the version behind ``before``, ready for requests.
 
         Groups get the origins that follow from those of ``before``; origins that the table has already stay. The layout is
-        made here, not by the first request. What a thread wakes up to is in no cache and takes 30 µs a part: it calls ``rest``
-        between parts, so that requests have the interpreter.
+        made here, not by the first request. A thread that wakes up finds nothing in its caches and takes 30 µs a part: it calls
+        ``rest`` between parts, so that requests have the interpreter.
         """
         known, steps = before.origins, self.group_steps
         if len(known) != len(before.group_steps):  # the first version: all are original
@@ -222,30 +223,39 @@ class CurrentTable:
     lock orders writers only.
     """
 
-    def __init__(self, table: ProgramTable) -> None:
+    def __init__(
+        self, table: ProgramTable, prepare: Callable[[ProgramTable], None] = lambda _: None
+    ) -> None:
+        """``prepare`` is told of each version before a request runs by it, in the thread that publishes."""
         self._writers = threading.Lock()
+        self._prepare = prepare
         self.current = table
 
+    def prepare(self, table: ProgramTable) -> None:
+        """Make what the first request by a version would make: one that goes on trial, or is published."""
+        with SHORT_TURNS:
+            table.layout  # noqa: B018  # cached from now on
+            self._prepare(table)
+
     def swap(self, table: ProgramTable) -> ProgramTable:
-        """Publish another plan's table; return it with its version and the origins of its groups.
+        """Publish another plan's table; return it with its version and the origins of its groups."""
+        return self.update(lambda before: table.following(before, _rest))
+
+    def update(self, change: Callable[[ProgramTable], ProgramTable]) -> ProgramTable:
+        """Publish the current plan with a change outside of the plan, such as its predictions; return it.
 
         Returns when no request runs by the version before, or after ``LEAVING_SECONDS``: this thread frees that version's
         memory, not the request that leaves it last.
         """
         with self._writers:
             before = self.current
-            ready = table.following(before, _rest)
+            ready = change(before)
+            self.prepare(ready)
             self.current = ready
         end = time.monotonic() + LEAVING_SECONDS
         while sys.getrefcount(before) > ALONE and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
         return ready
-
-    def update(self, change: Callable[[ProgramTable], ProgramTable]) -> ProgramTable:
-        """Publish the current plan with a change outside of the plan, such as its predictions."""
-        with self._writers:
-            self.current = change(self.current)
-            return self.current
 
 
 def _rest() -> None:
