@@ -72,6 +72,11 @@ class GraphProfile:
             finally:
                 self._lock.release()
 
+    @property
+    def runs(self) -> int:
+        """Runs so far, about: other threads may add some."""
+        return self._runs + len(self._took_ns)
+
     def rows(self, now_ns: int) -> tuple[GroupProfile, ...]:
         """Return a row for every group, those of the newest tables first."""
         with self._lock:

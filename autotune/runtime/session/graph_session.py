@@ -228,6 +228,11 @@ class GraphSession:
         return self._current.current
 
     @property
+    def runs(self) -> int:
+        """Runs so far."""
+        return self._profile.runs
+
+    @property
     def is_fixed(self) -> bool:
         """True if its plan stays as it is: it neither learns nor has variants."""
         return self._learners.are_none
