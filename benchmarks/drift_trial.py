@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-LOOKED_AT, STARTS, TIMED_RUNS = 1000, 24, 20_000
+LOOKED_AT, STARTS, TIMED_RUNS = 4000, 24, 20_000
 
 
 class Detector(Protocol):

@@ -26,7 +26,7 @@ from autotune.frontend.modernise import check_operators, check_supported, modern
 from autotune.frontend.node import AnyArray
 from autotune.frontend.open_extent import Known
 from autotune.frontend.source_model import SourceModel
-from autotune.frontend.straight import straighten
+from autotune.frontend.straight import load_schemas, straighten
 from autotune.frontend.subgraphs import has_control, is_control, label_of
 from autotune.frontend.translate import CONSTANT_ONLY, TRANSLATIONS
 from autotune.frontend.translate.model import translate_graph, translate_known, translate_outputs
@@ -118,8 +118,10 @@ def import_tree(
 def open_network(path: Path, dims: Mapping[str, int]) -> SourceModel:
     """Read a file whose shapes or control flow only a run decides; ``dims`` binds some dimensions.
 
-    Weights are in memory of their own. Raises ``ModelError`` naming the file.
+    Weights are in memory of their own. What the first import at some shapes would wait for is loaded. Raises ``ModelError``
+    naming the file.
     """
+    load_schemas()
     model = read_model(path)
     try:
         return bind_some(SourceModel(model.proto, model.weights.copy()), dims)

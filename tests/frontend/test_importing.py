@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from autotune.datasets import light_expected, light_path, light_seeded
 from autotune.datasets.transformers import transformer_block
 from autotune.errors import ModelError
-from autotune.frontend.importing import load_onnx, translate
+from autotune.frontend.importing import load_onnx, open_network, translate
 from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
 from autotune.operators.op import OpKind
@@ -417,3 +417,16 @@ def test_an_operator_that_only_old_sets_have_is_refused_by_name() -> None:
     model, _ = single("Crop", [np.ones((1, 1, 4, 4), np.float32)], 1, border=[1, 1, 1, 1])
     with pytest.raises(ModelError, match=r"opset 1 is older than \d+.*\(Crop\).*export it again"):
         imported(model)
+
+
+def test_a_network_of_open_shapes_opens_with_the_schemas_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first run would load them, for 8 to 40 ms."""
+    path = tmp_path / "open.onnx"
+    text = '<ir_version: 8, opset_import: ["" : 17]> open (float[n] x) => (float[n] y) { y = Tanh (x) }'
+    onnx.save(onnx.parser.parse_model(text), path)
+    loaded: list[str] = []
+    monkeypatch.setattr(onnx.defs, "get_schema", loaded.append)
+    open_network(path, {})
+    assert loaded

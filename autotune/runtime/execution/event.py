@@ -10,8 +10,8 @@ from enum import StrEnum
 class EventKind(StrEnum):
     """What a session tells of, in this order.
 
-    A group that could not be built when the session opened. A shape that was compiled in the background, and one that
-    could not be. A variant for a class of inputs. A dimension that may be padded, and one that may not. The cost model of
+    A group that could not be built when the session opened. A shape that was compiled in the background, one that could
+    not be, and one whose programs gave way. A variant for a class of inputs. A dimension that may be padded, and one that may not. The cost model of
     another machine that learning begins with. The steps of learning from runs, as they can follow each other. A device
     that failed, in a session of several.
     """
@@ -19,6 +19,7 @@ class EventKind(StrEnum):
     SPLIT = "split"
     COMPILED = "compiled"
     UNCOMPILED = "uncompiled"
+    FREED = "freed"
     SPECIALISED = "specialised"
     PADDED = "padded"
     UNPADDED = "unpadded"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 
 GroupName = tuple[str, ...]
@@ -21,15 +21,19 @@ class Origin(StrEnum):
 
 
 def descend(
-    before: Mapping[GroupName, Origin], after: Iterable[GroupName]
+    before: Mapping[GroupName, Origin], after: Collection[GroupName]
 ) -> dict[GroupName, Origin]:
     """Return the origins of a plan's groups from those of the plan that it replaces.
 
     A group of both plans keeps its origin. A new one is merged if its operators stood in several
     groups, else de-fused.
     """
+    found = {group: origin for group in after if (origin := before.get(group)) is not None}
+    if len(found) == len(after):
+        return found
     home = {operator: group for group in before for operator in group}
-    return {group: before[group] if group in before else _of_new(group, home) for group in after}
+    new = {group: _of_new(group, home) for group in after if group not in found}
+    return found | new
 
 
 def _of_new(group: GroupName, home: Mapping[str, GroupName]) -> Origin:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +23,7 @@ from autotune.runtime.execution.compilation import Compilation
 from autotune.runtime.execution.origin import GroupName, Origin, descend
 from autotune.runtime.execution.program_cache import Lowered
 from autotune.runtime.execution.resources import GroupResources
+from autotune.runtime.execution.short_turns import SHORT_TURNS
 from autotune.schedule.schedule import Schedule
 from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.running.executable import Executable
@@ -160,15 +163,29 @@ class ProgramTable:
         origins = (self.origins.get(step.operators, Origin.ORIGINAL) for step in self.group_steps)
         return TableLayout(self.graph.name, self.group_steps, self.altered, tuple(origins))
 
-    def replacing(self, before: ProgramTable) -> ProgramTable:
-        """Return this table with the origins of its groups, as it follows on ``before``.
+    def following(
+        self, before: ProgramTable, rest: Callable[[], None] = lambda: None
+    ) -> ProgramTable:
+        """Return this table as the version behind ``before``, ready for requests.
 
-        Origins that the table has already stay.
+        Groups get the origins that follow from those of ``before``; origins that the table has already stay. The layout is
+        made here, not by the first request. A thread that wakes up finds nothing in its caches and takes 30 µs a part: it calls
+        ``rest`` between parts, so that requests have the interpreter.
         """
-        layout = before.layout
-        known = {s.operators: o for s, o in zip(layout.steps, layout.origins, strict=True)}
-        found = descend(known, (step.operators for step in self.group_steps))
-        return replace(self, origins={**found, **self.origins})
+        known, steps = before.origins, self.group_steps
+        if len(known) != len(before.group_steps):  # the first version: all are original
+            layout = before.layout
+            known = {s.operators: o for s, o in zip(layout.steps, layout.origins, strict=True)}
+        operators = [step.operators for step in steps]
+        rest()
+        found = descend(known, operators) | dict(self.origins)
+        rest()
+        numbers = before.plan_version + 1, before.model_version
+        version = replace(self, origins=found, plan_version=numbers[0], model_version=numbers[1])
+        rest()
+        version.layout  # noqa: B018  # cached from now on
+        rest()
+        return version
 
     @property
     def predicted_cycles(self) -> float | None:
@@ -191,6 +208,14 @@ class ProgramTable:
         return replace(self, steps=steps, model_version=version)
 
 
+ALONE = 2
+"""References to a table that its holder alone has: its own and that of the call that counts."""
+LEAVING_SECONDS, LOOK_SECONDS = 0.05, 0.001
+"""How long a swap waits at most for requests to leave the version before, and how often it looks."""
+REST_SECONDS = 5e-5
+"""Least rest of a thread between two parts of a swap: a thread that waits for the interpreter wakes up meanwhile."""
+
+
 class CurrentTable:
     """Atomic reference to the table of the next run.
 
@@ -198,26 +223,43 @@ class CurrentTable:
     lock orders writers only.
     """
 
-    def __init__(self, table: ProgramTable) -> None:
+    def __init__(
+        self, table: ProgramTable, prepare: Callable[[ProgramTable], None] = lambda _: None
+    ) -> None:
+        """``prepare`` is told of each version before a request runs by it, in the thread that publishes."""
         self._writers = threading.Lock()
+        self._prepare = prepare
         self.current = table
+
+    def prepare(self, table: ProgramTable) -> None:
+        """Make what the first request by a version would make: one that goes on trial, or is published."""
+        with SHORT_TURNS:
+            table.layout  # noqa: B018  # cached from now on
+            self._prepare(table)
 
     def swap(self, table: ProgramTable) -> ProgramTable:
         """Publish another plan's table; return it with its version and the origins of its groups."""
-        with self._writers:
-            version = self.current.plan_version + 1
-            self.current = replace(
-                table.replacing(self.current),
-                plan_version=version,
-                model_version=self.current.model_version,
-            )
-            return self.current
+        return self.update(lambda before: table.following(before, _rest))
 
     def update(self, change: Callable[[ProgramTable], ProgramTable]) -> ProgramTable:
-        """Publish the current plan with a change outside of the plan, such as its predictions."""
+        """Publish the current plan with a change outside of the plan, such as its predictions; return it.
+
+        Returns when no request runs by the version before, or after ``LEAVING_SECONDS``: this thread frees that version's
+        memory, not the request that leaves it last.
+        """
         with self._writers:
-            self.current = change(self.current)
-            return self.current
+            before = self.current
+            ready = change(before)
+            self.prepare(ready)
+            self.current = ready
+        end = time.monotonic() + LEAVING_SECONDS
+        while sys.getrefcount(before) > ALONE and time.monotonic() < end:
+            time.sleep(LOOK_SECONDS)
+        return ready
+
+
+def _rest() -> None:
+    time.sleep(REST_SECONDS)
 
 
 class Programs(Protocol):

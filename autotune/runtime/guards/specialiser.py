@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from autotune.runtime.guards.observation import Candidate, ClassHistory, Key
 from autotune.runtime.guards.variant import Variant
 from autotune.runtime.online.input_samples import Inputs, InputSamples
 from autotune.runtime.online.paired_test import Verdict
+from autotune.runtime.online.program_room import held_bytes, program_room
 
 FIRST_EVERY = 16
 """Requests of which one is sampled at first."""
@@ -283,6 +285,39 @@ class Specialiser:
                 self._publish(built.variant)
             else:
                 self._trial = ClassTrial(built.variant, built.guard_ns)
+        if built.variant is not None:
+            self._hold(built.variant)
+
+    def _hold(self, variant: Variant) -> None:
+        """Count the memory of a variant, active or resting; others of the process may have to go for it."""
+        held, owner = weakref.ref(variant), weakref.ref(self)
+
+        def uses() -> int:
+            one = held()
+            return 0 if one is None else one.served
+
+        def leave() -> None:
+            one, ours = held(), owner()
+            if one is not None and ours is not None:
+                ours._give_up(one)
+
+        seconds = self._compile_ns * 1e-9
+        program_room().add(variant, held_bytes(variant.table), seconds, uses, leave)
+
+    def _give_up(self, variant: Variant) -> None:
+        """Let a variant go, wherever it is; its class is refused for a while."""
+        key = key_of(variant)
+        with self._deciding:
+            self.active = tuple(one for one in self.active if one is not variant)
+            if self._trial is not None and self._trial.variant is variant:
+                self._trial = None
+            self._resting.pop(key, None)
+            self._parked.pop(key, None)
+            self._refuse(key)
+            self._watch()
+            self._tell(
+                EventKind.FREED, f"{variant.guard.text}: its variant gives way: memory is short"
+            )
 
     def _settle(self, trial: ClassTrial, verdict: Verdict) -> None:
         if self._trial is not trial:

@@ -112,6 +112,8 @@ class Serving:
         known = self.known_runs()
         if known is not None and len(known):
             trial.note(known[-1], None, True)  # what the first burst finds before it
+        for table in proposed:
+            self.published.prepare(table)
         self._trial = trial, proposed
 
     def end_trial(self) -> None:

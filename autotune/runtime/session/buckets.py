@@ -27,6 +27,7 @@ from autotune.runtime.caches.padded_cache import PaddedCache
 from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.session.compile_queue import CompileQueue
+from autotune.runtime.session.graph_session import GraphSession
 from autotune.runtime.session.open_dims import OpenDims
 from autotune.runtime.session.padded_part import PaddedPart
 from autotune.runtime.session.part import Runs, SessionPart
@@ -164,6 +165,17 @@ class Buckets:
     def _start(self, line: Line, bucket: int) -> None:
         if not self._proofs.put(_Making(self, line, bucket)):
             self._settle(line, bucket, None)
+
+    def give_up(self, session: GraphSession) -> bool:
+        """Close the bucket whose programs a session has; return False if there is none. It is made again when it is wanted."""
+        with self._lock:
+            key = next(
+                (k for k, x in self._parts.items() if x is not None and x.has(session)), None
+            )
+            part = None if key is None else self._parts.pop(key)
+        if part is not None:
+            part.close()
+        return part is not None
 
     def close(self) -> None:
         """Close all programs; none is made afterwards."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from time import perf_counter_ns
+from time import perf_counter, perf_counter_ns, time
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from autotune.graph.passes.note import Note
 from autotune.operators.axes import Layout
 from autotune.operators.interval import Interval
 from autotune.runtime.caches.padded_cache import PaddedCache
-from autotune.runtime.execution.event import Event
+from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.io_adapter import as_array, of_type
 from autotune.runtime.execution.native_table import WholeNetworks
@@ -31,6 +32,7 @@ from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.execution.signature import TensorInfo, tensors_of_model
 from autotune.runtime.guards.assumptions import check_names
 from autotune.runtime.guards.variant import VariantStatus
+from autotune.runtime.online.program_room import held_bytes, program_room
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 from autotune.runtime.profile.registry import registry
 from autotune.runtime.profile.session_profile import SessionProfile
@@ -124,12 +126,41 @@ class DynamicSession:
         plan = (
             None if self._request.plan is None else _plan_of(self._request.plan, graph, self.target)
         )
+        began = perf_counter()
         session = GraphSession(self._request.for_graph(graph, plan), history=self.history)
+        self._hold(session, perf_counter() - began)
         others = (
             part.session for version in self._versions.held for part in parts_of(version, False)
         )
         self._runs.tell(share_shapes([*(x for x in others if x.name == session.name), session]))
         return SessionPart(session, self._runs)
+
+    def _hold(self, session: GraphSession, seconds: float) -> None:
+        """Count the memory of a part's programs, which took so long to make; others of the process may have to go for it."""
+        part, owner = weakref.ref(session), weakref.ref(self)
+
+        def uses() -> int:
+            held = part()
+            return 0 if held is None else held.runs
+
+        def leave() -> None:
+            held, ours = part(), owner()
+            if held is not None and ours is not None:
+                ours._give_up(held)
+
+        program_room().add(session, held_bytes(session.table), seconds, uses, leave)
+
+    def _give_up(self, session: GraphSession) -> None:
+        """Let a bucket or the version of a shape go; its next run is that of a new shape. Pieces and bodies of control flow stay."""
+
+        def is_it(version: Version) -> bool:
+            parts = parts_of(version, wait=False) if isinstance(version, GraphVersion) else ()
+            return any(part.session is session for part in parts)
+
+        in_bucket = self._buckets is not None and self._buckets.give_up(session)
+        if in_bucket or self._versions.give_up(is_it):
+            text = f"{session.name}: programs of one shape give way: memory is short"
+            self._runs.tell([Event(EventKind.FREED, 0, time(), text, {})])
 
     @property
     def name(self) -> str:

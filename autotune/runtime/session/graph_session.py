@@ -77,7 +77,8 @@ class GraphSession:
             self.history.note_model(initial.model.kind, initial.model.held_out_error)
         self._opening = (*announce_splits(initial.table), *initial.borrowed)
         self._own_store = initial.records if initial.owns_records else None
-        self._current = CurrentTable(initial.table)
+        profile, clock_hz = self._profile, self.target.spec.clock_hz
+        self._current = CurrentTable(initial.table, lambda table: profile.expect(table, clock_hz))
         histories = self.history, self._profile
         with ExitStack() as failed:
             failed.callback(self._close_store)  # nothing else is open yet
@@ -225,6 +226,11 @@ class GraphSession:
     def table(self) -> ProgramTable:
         """The program table of the next run."""
         return self._current.current
+
+    @property
+    def runs(self) -> int:
+        """Runs so far."""
+        return self._profile.runs
 
     @property
     def is_fixed(self) -> bool:

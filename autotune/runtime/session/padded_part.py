@@ -12,6 +12,7 @@ from autotune.graph.padding.padded_graph import PaddedGraph
 from autotune.graph.padding.spans import Span
 from autotune.runtime.execution.ownership import owned
 from autotune.runtime.execution.values import AnyArray
+from autotune.runtime.session.graph_session import GraphSession
 from autotune.runtime.session.tiered_part import TieredPart
 
 Places = tuple[slice, ...]
@@ -44,6 +45,11 @@ class PaddedPart:
     def is_compiled(self) -> bool:
         """True if its programs are there; until then numpy runs it."""
         return self.part.compiled is not None
+
+    def has(self, session: GraphSession) -> bool:
+        """Return True if its programs are those of a session."""
+        part = self.part.compiled
+        return part is not None and part.session is session
 
     def run(self, inputs: Mapping[str, AnyArray], extent: int) -> dict[str, AnyArray]:
         """Outputs by name, for inputs whose open dimension has ``extent``."""

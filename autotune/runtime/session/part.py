@@ -14,6 +14,7 @@ import numpy.typing as npt
 from autotune.graph.graph import Graph
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import GroupRun, RunTrace
+from autotune.runtime.online.program_room import program_room
 from autotune.runtime.session.graph_session import GraphSession
 
 Given = Mapping[str, npt.NDArray[Any]]
@@ -44,6 +45,7 @@ class SessionPart:
 
     def close(self) -> None:
         """Close the session; keep the events of its learning."""
+        program_room().remove(self.session)
         try:
             self.session.close()
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -19,10 +20,16 @@ from autotune.runtime.guards.guard import Guard
 from autotune.runtime.guards.observation import ClassHistory, expected_work
 from autotune.runtime.guards.specialiser import Built, Job, Specialiser
 from autotune.runtime.guards.variant import Variant
+from autotune.runtime.online import program_room
+from autotune.runtime.online.program_room import ProgramRoom
 from tests.runtime.guards.guard_case import masked
 
 GRAPH = masked(tokens=16)
 RUN_NS = 1_000_000
+ARENA_BYTES = 1 << 20
+_EXECUTABLE = SimpleNamespace(arena=SimpleNamespace(size_bytes=ARENA_BYTES))
+TABLE = cast(ProgramTable, SimpleNamespace(group_steps=(), executable=_EXECUTABLE))
+"""All that the specialiser asks of a table is its memory."""
 REVERSALS = (EventKind.SWAPPED, EventKind.SPLIT, EventKind.SPECIALISED)
 
 
@@ -54,7 +61,7 @@ class Machine:
     def build(self, classes: Classes, recorded: object) -> Built:
         self.built.append(classes)
         share = expected_work(tuple(classes.items()), {"mask": 16})
-        variant = Variant(Guard.of(GRAPH, classes), cast(ProgramTable, None), share)
+        variant = Variant(Guard.of(GRAPH, classes), TABLE, share)
         return Built(variant, Event(EventKind.PROPOSED, 0, 0.0, "on trial", {}), False)
 
     def submit(self, job: Job) -> bool:
@@ -256,3 +263,18 @@ def test_a_mask_of_all_ones_is_no_padded_one() -> None:
     found = history.best([], [])
     assert found is not None
     assert found.classes == {"mask": AllEqual(1.0)}
+
+
+def test_a_variant_gives_way_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = ProgramRoom(3 * ARENA_BYTES // 2, lambda: None)
+    monkeypatch.setattr(program_room, "_ROOM", room)
+    machine = Machine()
+    machine.run(4, 3000)
+    assert len(machine.session.active) == 1 and room.taken_bytes == ARENA_BYTES
+    for _ in range(60):
+        machine.run(12, 100)
+        machine.run(4, 5)
+        assert room.taken_bytes <= ARENA_BYTES
+    assert machine.kinds.count(EventKind.FREED) == 1, "what gave way is not built again at once"
+    (variant,) = machine.session.active
+    assert variant.guard.passes(fed(12))

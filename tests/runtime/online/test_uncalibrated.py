@@ -34,7 +34,7 @@ from autotune.tuner.records import to_record
 from tests.runtime.online import live_case as case
 from tests.tuner.search_case import chain
 
-RULE = HostDriftRule(block_seconds=0.0)
+RULE = HostDriftRule(block_seconds=0.0, plateau_seconds=0.0)
 """Looks at every run, however fast a test makes them."""
 
 
@@ -77,7 +77,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def test_a_shift_of_five_per_cent_is_found_within_fifty_runs_and_told(bench: Bench) -> None:
-    bench.run(RULE.level_blocks * RULE.block_runs + 600)
+    bench.run((RULE.level_blocks + 5 * RULE.young_blocks) * RULE.block_runs)
     assert bench.trainer.events == () and bench.drifts == 0
     before = bench.published.current.group_steps[0].predicted_cycles
     bench.slowness = 1.05

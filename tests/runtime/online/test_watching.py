@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from autotune import Session
 from autotune.runtime.online import live_tuning
 from autotune.runtime.online.pace import HERE
 from autotune.runtime.online.watching import WATCHED
+from autotune.runtime.profile.graph_profile import GraphProfile
 from autotune.runtime.session.graph_session import GraphSession
 from tests.tuner.search_case import chain
 
@@ -80,3 +82,34 @@ def test_requests_are_profiled_whether_watched_or_not(
     for _ in range(40):
         network.run(inputs)
     assert {row.executions for row in network.profile()} == {HERE.window_runs + 40}
+
+
+def test_the_first_request_on_a_version_opens_no_history(
+    resting: tuple[GraphSession, Arrays], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, inputs = resting
+    tuner: Any = network._learners.tuner
+    on_trial, published = replace(network.table), replace(network.table)
+    tuner._serving.begin_trial(_EveryRequest(), [on_trial])
+    with monkeypatch.context() as requests:
+        requests.setattr(GraphProfile, "_open", None)  # nobody can open one
+        network.run(inputs)
+        assert network.last_run.layout is on_trial.layout
+    tuner._serving.end_trial()
+    network._current.swap(published)
+    with monkeypatch.context() as requests:
+        requests.setattr(GraphProfile, "_open", None)
+        network.run(inputs)
+        assert network.last_run.layout is network.table.layout
+
+
+class _EveryRequest:
+    """A trial that takes each request, of those on watch."""
+
+    window = 0, 1 << 40
+
+    def take(self, request: int) -> tuple[int, int]:
+        return request, 0
+
+    def note(self, *_: object) -> None:
+        pass

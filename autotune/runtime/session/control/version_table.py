@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
@@ -98,6 +98,15 @@ class VersionTable:
             version.close()
             raise self._refusal()
         return entry
+
+    def give_up(self, is_it: Callable[[Version], bool]) -> bool:
+        """Evict the version that ``is_it`` says; return False if there is none."""
+        with self._lock:
+            key = next((k for k, x in self._entries.items() if is_it(x.version)), None)
+            entry = None if key is None else self._entries.pop(key)
+        if entry is not None:
+            self._retire(entry)
+        return entry is not None
 
     def leave(self, entry: Entry) -> None:
         """Count one user less."""

@@ -156,6 +156,10 @@ class Versions:
         """Return the version for these inputs if there is one."""
         return self._table.peek(self._key(inputs))
 
+    def give_up(self, is_it: Callable[[Version], bool]) -> bool:
+        """Evict the version that ``is_it`` says, and close it when it has run; return False if there is none."""
+        return self._table.give_up(is_it)
+
     def close(self) -> None:
         """Close all versions; those that are running, when they have run. Closing again does nothing.
 

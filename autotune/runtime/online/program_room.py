@@ -1,0 +1,132 @@
+"""Memory that programs for single shapes and classes of inputs may take: one room for all sessions of a process.
+
+Sessions bound the number of such programs as well. What goes is what costs least to be without: seconds to make it × its recent
+uses, over its bytes, as in the cache of programs.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from autotune.runtime.execution.program_table import ProgramTable
+from autotune.runtime.execution.resources import program_bytes
+from autotune.runtime.online.memory_room import FREE_SHARE, free_bytes
+
+MOST_BYTES = 256 << 20
+"""Size of the room on a machine with memory to spare."""
+
+
+@dataclass(slots=True)
+class _Held:
+    size_bytes: int
+    seconds: float
+    uses: Callable[[], int]
+    leave: Callable[[], None]
+    seen: int = 0
+    recent: float = 1.0
+
+    def fade(self) -> None:
+        """Count the uses since the last time; those before count half."""
+        now = self.uses()
+        self.recent, self.seen = self.recent / 2 + (now - self.seen), now
+
+    @property
+    def worth(self) -> float:
+        return self.seconds * self.recent / self.size_bytes
+
+
+class ProgramRoom:
+    """What sessions hold beside their first programs. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        most_bytes: int = MOST_BYTES,
+        free: Callable[[], int | None] = free_bytes,
+    ) -> None:
+        self._most_bytes, self._free = most_bytes, free
+        self._lock = threading.Lock()
+        self._held: WeakKeyDictionary[object, _Held] = WeakKeyDictionary()
+
+    def add(
+        self,
+        holder: object,
+        size_bytes: int,
+        seconds: float,
+        uses: Callable[[], int],
+        leave: Callable[[], None],
+    ) -> None:
+        """Note programs of ``size_bytes`` > 0 that took ``seconds`` to make; have others leave while all do not fit.
+
+        ``holder`` holds them: with it they are gone. ``uses`` counts their runs. ``leave`` gives them up; it is called at most
+        once, without a lock, by the thread that adds. Neither may refer to the holder. The newest stay.
+        """
+        with self._lock:
+            for one in self._held.values():
+                one.fade()
+            self._held[holder] = _Held(size_bytes, seconds, uses, leave)
+            leaving = self._surplus(holder)
+        for one in leaving:
+            one.leave()
+
+    def remove(self, holder: object) -> None:
+        """Forget programs that are gone."""
+        with self._lock:
+            self._held.pop(holder, None)
+
+    @property
+    def taken_bytes(self) -> int:
+        """Bytes of all that is held."""
+        with self._lock:
+            return sum(one.size_bytes for one in self._held.values())
+
+    def _surplus(self, newest: object) -> list[_Held]:
+        """Take out what has to leave, the least worth first. The lock is held."""
+        taken = sum(one.size_bytes for one in self._held.values())
+        free = self._free()
+        limit = (
+            self._most_bytes if free is None else min(self._most_bytes, FREE_SHARE * (free + taken))
+        )
+        rows = sorted(
+            (
+                (one.worth, one, holder)
+                for holder, one in self._held.items()
+                if holder is not newest
+            ),
+            key=lambda row: row[0],
+        )
+        found = []
+        for _, one, holder in rows:
+            if taken <= limit:
+                break
+            del self._held[holder]
+            taken -= one.size_bytes
+            found.append(one)
+        return found
+
+
+def held_bytes(table: ProgramTable) -> int:
+    """Return the memory of a table: its programs, each once, and the arena of its executable. Tables share packed weights."""
+    programs = {id(step.program): step.program for step in table.group_steps}
+    arena = 0 if table.executable is None else table.executable.arena.size_bytes
+    return arena + sum(map(program_bytes, programs.values()))
+
+
+_ROOM = ProgramRoom()
+
+
+def program_room() -> ProgramRoom:
+    """Return the room of this process."""
+    return _ROOM
+
+
+def _forget() -> None:
+    """Begin anew in a forked process, which has no sessions of its own yet."""
+    global _ROOM  # noqa: PLW0603 -- one a process
+    _ROOM = ProgramRoom()
+
+
+os.register_at_fork(after_in_child=_forget)
