@@ -30,6 +30,7 @@ from autotune.cost_model.training import (
     boost_scale,
     conformal_quantile,
     factors,
+    log_spread,
     network_quantile,
     scale_of,
     singles,
@@ -325,7 +326,8 @@ def _judged(
     error = np.log(data.cycles / cycles)
     known = np.ones(len(data), dtype=bool) if sure is None else sure
     scale, factor = _calibrated(x, data, fold, error, seed, quantile, known)
-    low, high = cycles / np.exp(factor * scale), cycles * np.exp(factor * scale)
+    spread = np.exp(log_spread(factor, scale))
+    low, high = cycles / spread, cycles * spread
     return HeldOut(cycles, energy, dram, error, np.abs(error) / scale, low, high, support, x)
 
 

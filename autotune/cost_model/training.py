@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from autotune.cost_model.dataset import Dataset
 from autotune.cost_model.estimate import Rows
 from autotune.cost_model.forest import Forest
+from autotune.store.records import LIMIT
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
@@ -32,6 +34,9 @@ LEAST_NARROWING = 0.1
 """Least factor of narrow programs over that of others."""
 MIN_SCALE = 0.002
 """Smallest scale of an error: keeps a calm region's interval from shrinking to nothing."""
+WIDEST = math.log(LIMIT)
+"""Half the width of the widest interval, in logarithms: it holds every cost that is measured. Where most programs are
+predicted to a thousandth, the factor that holds the others is in the hundreds, and some have a large scale as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +255,12 @@ def folds(
 def scale_of(forest: Forest, x: Rows) -> Floats:
     """Typical size of the log error at ``x`` [n]."""
     return np.maximum(np.exp(forest.predict(x)), MIN_SCALE)
+
+
+def log_spread(factor: float | Floats, scale: float | Floats) -> Floats:
+    """Return half the width [n] of intervals in logarithms, of sizes of errors; at most ``WIDEST``."""
+    found: Floats = np.minimum(factor * np.asarray(scale, dtype=np.float64), WIDEST)
+    return found
 
 
 def boost_scale(x: Rows, error: Floats, seed: int) -> Forest:
