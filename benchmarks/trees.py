@@ -25,6 +25,7 @@ import xgboost as xgb
 from autotune.cost_model.c_export import export_c
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.onnx_export import export_onnx
+from autotune.cost_model.training import WIDEST
 from benchmarks.table import Table
 
 FEATURES, TRAINED_ROWS, BULK_ROWS, SINGLE_ROWS, TURNS = 54, 20_000, 20_000, 1_000, 5
@@ -102,7 +103,8 @@ def time_in_turns(peers: dict[str, Predict], x: npt.NDArray[np.float32]) -> dict
 def time_in_c(forest: Forest, x: npt.NDArray[np.float32]) -> float:
     """Return microseconds a row of the exported C, called row by row."""
     names = [f"x{i}" for i in range(forest.features)]
-    texts = export_c("trees", "benchmark", names, {"scale": forest, "cycles": forest}, 1.0, 1.0)
+    trees = {"scale": forest, "cycles": forest}
+    texts = export_c("trees", "benchmark", names, trees, 1.0, 1.0, WIDEST)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         sample = SAMPLE.format(rows=SINGLE_ROWS, turns=TURNS)

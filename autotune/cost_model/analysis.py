@@ -10,7 +10,7 @@ from typing import Protocol, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.estimate import Best
+from autotune.cost_model.estimate import Best, Rows
 from autotune.fusion.nest import Nest
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec, Memory
@@ -151,7 +151,7 @@ class AnalyticModel(Protocol):
         """Fit unit costs to measurements: nests' ``work`` [n, W], added by ``owner`` [n], took ``cycles`` [r]."""
         ...
 
-    def rows(self, features: Floats, work: Floats, unit_costs: Floats) -> Floats:
+    def rows(self, features: Rows, work: Floats, unit_costs: Floats) -> Rows:
         """Return what trees read [n, F], its columns ``feature_names``, of an analysis at unit costs."""
         ...
 

@@ -64,7 +64,8 @@ double ${prefix}_log_ratio(const float *x) { return $ratio; }
 
 double ${prefix}_log_spread(const float *x) {
     const double size = exp(${prefix}_trees(${guard}_SCALE, x));
-    return $factor * (size > $least ? size : $least);
+    const double spread = $factor * (size > $least ? size : $least);
+    return spread < $widest ? spread : $widest;
 }
 """)
 
@@ -76,11 +77,12 @@ def export_c(
     trees: Mapping[str, Forest],
     factor: float,
     least_scale: float,
+    widest: float,
 ) -> tuple[str, str]:
     """Return the texts of ``stem.c`` and ``stem.h``.
 
     ``trees`` are a model's forests by name, ``scale`` among them; ``factor`` times the scale, which
-    is at least ``least_scale``, is the interval's half width in logarithms.
+    is at least ``least_scale``, is the interval's half width in logarithms, at most ``widest``.
     """
     prefix = _identifier(stem)
     guard = prefix.upper()
@@ -102,6 +104,7 @@ def export_c(
         "forests": "\n".join(_forest(name, *both) for name, both in packed.items()),
         "factor": repr(factor),
         "least": repr(least_scale),
+        "widest": repr(widest),
     }
     return _SOURCE.substitute(known), _HEADER.substitute(known)
 

@@ -1,6 +1,7 @@
 """Which of several models answers for a machine: each predicts networks that it was not trained on.
 
-A contender takes the place of a simpler one only if it chooses no worse (``HeldOut.improves_on``).
+A contender takes the place of a simpler one only if it chooses no worse (``HeldOut.improves_on``). A raw one also has to
+err clearly less: its predictions of operators that no training saw are bounded by no analysis.
 """
 
 from __future__ import annotations
@@ -77,7 +78,10 @@ def choose(
     ratios = train(data, everywhere, seed, base)
     contenders = {FORMULA: (formula, ratios.as_formula())}
     if base is not None:
-        contenders[SHIPPED] = (as_it_is(data, fold, seed, base, sure), Ratios.untrained(base))
+        contenders[SHIPPED] = (
+            as_it_is(data, fold, seed, base, guided.x, sure),
+            Ratios.untrained(base),
+        )
     contenders[GUIDED] = (guided, ratios)
     held, ratios = last_improvement(tuple(contenders.values()), data)
     predicted = {kind: one for kind, (one, _) in contenders.items()}
@@ -109,7 +113,7 @@ def _with_raw(
     raw = with_trees if has_trees else priced
     others = {kind: one if every == 1 else one.take(rows) for kind, one in chosen.all.items()}
     chosen = replace(chosen, all=others | {RAW: raw}, judged=data)
-    if not raw.improves_on(rival, data):
+    if not (raw.improves_on(rival, data) and raw.errs_clearly_less(rival, data)):
         return chosen
     trained = train(counted, np.ones(len(counted), dtype=bool), seed)
     ratios = trained if has_trees else trained.as_formula()

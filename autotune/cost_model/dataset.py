@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.analysis import AnalyticModel
+from autotune.cost_model.estimate import Rows
 from autotune.cost_model.part_rows import PartRows
 from autotune.cost_model.raw.model import corrected_model
 from autotune.fusion.analysis import analyse
@@ -26,6 +27,7 @@ from autotune.store.records import Outcome, Record
 from autotune.targets.spec import HardwareSpec
 
 Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 REMEMBERED_ROWS = 100_000
@@ -36,7 +38,7 @@ REMEMBERED_ROWS = 100_000
 class Dataset(PartRows):
     """``r`` measurements and the ``n`` nests that they ran (n ≥ r: a group may have several).
 
-    Per nest [n]: ``x`` [n, F] features; ``work`` [n, W] counts of the ``work_kinds`` of ``model``, which trees correct;
+    Per nest [n]: ``x`` [n, F] features in single precision, which is what trees read; ``work`` [n, W] counts of the ``work_kinds`` of ``model``, which trees correct;
     ``owner``, the measurement; ``estimate``, cycles without any fitted price; ``dynamic_fj``; ``leak_fj`` per cycle;
     ``moved_bytes``. Per measurement [r]: measured costs, ``weight``, which is ``trust`` times the weight that was given, group
     ``keys``, ``networks``.
@@ -45,7 +47,7 @@ class Dataset(PartRows):
     PER_PART = ("x", "work", "estimate", "dynamic_fj", "leak_fj", "moved_bytes")
 
     spec: HardwareSpec
-    x: Floats
+    x: Singles
     work: Floats
     owner: Ints
     estimate: Floats
@@ -79,14 +81,15 @@ class Dataset(PartRows):
 
     def fit(self, chosen: npt.NDArray[np.bool_]) -> Floats:
         """Fit unit costs to the ``chosen`` measurements [r], whose nests add up."""
-        known = self.take(chosen)
-        return self.model.fit(known.work, known.owner, known.cycles, known.weight)
+        parts = chosen[self.owner]
+        owner = (np.cumsum(chosen) - 1)[self.owner[parts]]
+        return self.model.fit(self.work[parts], owner, self.cycles[chosen], self.weight[chosen])
 
     def analytic_cycles(self, unit_costs: Floats) -> Floats:
         """Return the cycles [n] that trees correct, of each nest at unit costs."""
         return self.model.cycles(self.work, unit_costs, self.estimate)
 
-    def rows(self, unit_costs: Floats) -> Floats:
+    def rows(self, unit_costs: Floats) -> Rows:
         """Return what trees read [n, F], at unit costs."""
         return self.model.rows(self.x, self.work, unit_costs)
 
@@ -107,7 +110,7 @@ class Dataset(PartRows):
         return order[last]
 
     @property
-    def main_x(self) -> Floats:
+    def main_x(self) -> Singles:
         """Features [r, F] of ``main``; of measurements of one nest each they are not copied."""
         return self.x if np.array_equal(self.owner, np.arange(len(self))) else self.x[self.main]
 
@@ -131,7 +134,7 @@ def joined(parts: Sequence[Dataset]) -> Dataset:
 class _Block:
     """Nest-level columns of one group's measurements."""
 
-    x: Floats
+    x: Singles
     work: Floats
     owner: Ints
     columns: Floats
@@ -171,7 +174,7 @@ def dataset(
 
 def _empty(model: AnalyticModel) -> _Block:
     work = np.empty((0, len(model.work_kinds)))
-    x = np.empty((0, len(model.feature_names)))
+    x = np.empty((0, len(model.feature_names)), dtype=np.float32)
     return _Block(x, work, np.empty(0, dtype=np.int64), np.empty((4, 0)))
 
 
@@ -183,7 +186,11 @@ def _blocks(
     schedules = tuple(record.schedule_json for record in members)
     nests, lowered, count = find(members[0].group_json, schedules, spec)
     owner = np.arange(first, first + len(lowered))
-    return [_Block(x, work, owner, columns) for x, work, columns in nests], lowered, count
+    return (
+        [_Block(x.astype(np.float32), work, owner, columns) for x, work, columns in nests],
+        lowered,
+        count,
+    )
 
 
 Analysed = tuple[tuple[tuple[Floats, Floats, Floats], ...], tuple[int, ...], int]

@@ -6,11 +6,14 @@ Made by ``CostModel``, read by search, predictor and reports.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[Any]
+"""Features in single or double precision: trees round them to single."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from autotune.cost_model.model import CostModel
-from autotune.cost_model.training import MIN_SCALE
+from autotune.cost_model.training import MIN_SCALE, WIDEST
 from autotune.disk.atomic_file import FileKind, replace_file
 from autotune.errors import InputError
 
@@ -48,6 +48,6 @@ def _c_texts(model: CostModel, file: Path, names: tuple[str, ...]) -> Mapping[Pa
     from autotune.cost_model.c_export import export_c
 
     source, header = export_c(
-        file.stem, model.spec.name, names, model.trees, model.interval_factor, MIN_SCALE
+        file.stem, model.spec.name, names, model.trees, model.interval_factor, MIN_SCALE, WIDEST
     )
     return {file: source, file.with_suffix(".h"): header}

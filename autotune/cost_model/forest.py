@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.estimate import Rows
 from autotune.cost_model.packing import PackedTables, pack_trees
 from autotune.errors import StoreError
 from autotune.kernels.trees.packed_forest import PackedForest
@@ -87,7 +88,7 @@ class Forest:
         """
         return _from_document(json.loads(booster.save_raw("json")), booster, after)
 
-    def predict(self, x: Floats | Singles) -> Floats:
+    def predict(self, x: Rows) -> Floats:
         """Return predictions [n] of rows ``x`` [n, F], which are rounded to float32; NaN is a missing
         number. Equal to ``Booster.inplace_predict`` bit for bit."""
         return self.packed.predict(x)

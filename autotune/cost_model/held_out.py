@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.dataset import Dataset
+from autotune.cost_model.estimate import Rows
 from autotune.cost_model.metrics import (
     coverage,
     group_metrics,
@@ -29,6 +30,7 @@ from autotune.cost_model.training import (
     boost_scale,
     conformal_quantile,
     factors,
+    log_spread,
     network_quantile,
     scale_of,
     singles,
@@ -90,7 +92,7 @@ class HeldOut:
     low: Floats
     high: Floats
     support: Floats
-    x: Floats
+    x: Rows
 
     def take(self, rows: Mask) -> HeldOut:
         """Return the predictions of some ``rows`` [r]."""
@@ -101,7 +103,8 @@ class HeldOut:
 
         They do with a smaller error and no larger regret, however few groups tell. They also do with a larger error if
         the regret is clearly lower: by two standard errors of the differences of ``FEWEST_CHOICES`` groups or more.
-        With at most half the error, a regret may be larger by up to ``SAME_REGRET``.
+        With at most half the error, a regret may be larger by up to ``SAME_REGRET``; where programs are timed, with an
+        error that is clearly less as well.
         """
         keys = data.keys.tolist()
         ours, theirs = (
@@ -112,7 +115,9 @@ class HeldOut:
         if len(gain) >= FEWEST_CHOICES:
             spread = float(gain.std(ddof=1)) / np.sqrt(len(gain))
         error, other = (mape(data.cycles, one.cycles) for one in (self, simpler))
-        allowed = SAME_REGRET if error <= 0.5 * other else 0.0
+        is_timed = data.spec.timed
+        is_clear = error <= 0.5 * other or (is_timed and self.errs_clearly_less(simpler, data))
+        allowed = SAME_REGRET if is_clear else 0.0
         return bool(mean > 2.0 * spread or (mean >= -allowed and error < other))
 
     def errs_clearly_less(self, simpler: HeldOut, data: Dataset) -> bool:
@@ -188,7 +193,8 @@ def hold_out(
     Return predictions with trees for cycles, and those of the analytic formula with the prices that the
     other folds teach.
     """
-    guided, formula = _Predicted.none(data), _Predicted.none(data)
+    guided = _Predicted.none(data)
+    formula = _Predicted.none(data, guided.x)
     group = np.unique(data.keys, return_inverse=True)[1]
 
     def learn(index: int) -> None:
@@ -217,7 +223,8 @@ def hold_out_raw(
     The largest fold is a trial: the rest follows only if the error there is at most ``HOPEFUL`` times the
     ``rival``'s, which predicted the same measurements. Return predictions with trees, and at prices alone.
     """
-    raw, priced = _Predicted.none(data), _Predicted.none(data)
+    raw = _Predicted.none(data)
+    priced = _Predicted.none(data, raw.x)
 
     def learn(index: int) -> None:
         tested = fold == index
@@ -242,10 +249,10 @@ def hold_out_raw(
 
 
 def as_it_is(
-    data: Dataset, fold: Ints, seed: int, base: Ratios, sure: Mask | None = None
+    data: Dataset, fold: Ints, seed: int, base: Ratios, x: Rows, sure: Mask | None = None
 ) -> HeldOut:
-    """Judge a shared model on measurements that it was not trained on."""
-    predicted = _Predicted.none(data)
+    """Judge a shared model on measurements that it was not trained on; ``x`` [r, F] is that of ``HeldOut``."""
+    predicted = _Predicted.none(data, x)
     predicted.set(Ratios.untrained(base), data, np.ones(len(data), dtype=bool))
     return _judged(data, fold, predicted, seed, sure=sure)
 
@@ -259,7 +266,8 @@ def hold_out_machines(
     other networks. Return the measurements whose folds are equal, one in ``FOLDS``, and predictions with
     trees for cycles and without.
     """
-    guided, formula = _Predicted.none(data), _Predicted.none(data)
+    guided = _Predicted.none(data)
+    formula = _Predicted.none(data, guided.x)
     tested = machine_fold == fold
     group = np.unique(data.keys, return_inverse=True)[1]
 
@@ -284,13 +292,15 @@ class _Predicted:
     of each ``x`` [r, F], set a fold at a time."""
 
     costs: Floats
-    x: Floats
+    x: Rows
 
     @classmethod
-    def none(cls, data: Dataset) -> _Predicted:
-        """Return ones, and what trees read: of raw rows zeros, for prices change it with every training."""
-        x = np.zeros((len(data), len(data.model.feature_names))) if data.is_raw else data.main_x
-        return cls(np.ones((4, len(data))), x)
+    def none(cls, data: Dataset, x: Rows | None = None) -> _Predicted:
+        """Return ones, and what trees read: of raw rows zeros, for prices change it with every training. It is ``x``
+        where others that read the same have it already."""
+        if x is None and data.is_raw:
+            x = np.zeros((len(data), len(data.model.feature_names)), dtype=np.float32)
+        return cls(np.ones((4, len(data))), data.main_x if x is None else x)
 
     def set(self, ratios: Ratios, data: Dataset, tested: npt.NDArray[np.bool_]) -> None:
         """Predict the ``tested`` measurements [r]."""
@@ -316,11 +326,12 @@ def _judged(
     error = np.log(data.cycles / cycles)
     known = np.ones(len(data), dtype=bool) if sure is None else sure
     scale, factor = _calibrated(x, data, fold, error, seed, quantile, known)
-    low, high = cycles / np.exp(factor * scale), cycles * np.exp(factor * scale)
+    spread = np.exp(log_spread(factor, scale))
+    low, high = cycles / spread, cycles * spread
     return HeldOut(cycles, energy, dram, error, np.abs(error) / scale, low, high, support, x)
 
 
-def _applied(ratios: Ratios, data: Dataset, read: Floats, tested: npt.NDArray[np.bool_]) -> Floats:
+def _applied(ratios: Ratios, data: Dataset, read: Rows, tested: npt.NDArray[np.bool_]) -> Floats:
     rows = tested[data.owner]
     x = singles(read, rows)
 
@@ -341,7 +352,7 @@ def _applied(ratios: Ratios, data: Dataset, read: Floats, tested: npt.NDArray[np
 
 
 def _calibrated(
-    x: Floats,
+    x: Rows,
     data: Dataset,
     fold: Ints,
     error: Floats,
@@ -376,7 +387,7 @@ def _calibrated(
     return scale, factor
 
 
-def narrow_rows(x: Floats, data: Dataset) -> Mask:
+def narrow_rows(x: Rows, data: Dataset) -> Mask:
     """Return the rows of ``x`` [r, F] whose products are narrow; none where features do not tell."""
     names = data.model.feature_names
     if NARROW_SHARE not in names:

@@ -35,6 +35,7 @@ from autotune.cost_model.training import (
     conformal_quantile,
     factors,
     folds,
+    log_spread,
     network_quantile,
     scale_of,
     train,
@@ -355,7 +356,7 @@ class CostModel:
         are asked for these alone."""
         learned, cycles = self._learned, forecast.cycles
         scale = 1.0 if learned.scale is None else scale_of(learned.scale, forecast.x)
-        spread = np.exp(learned.factor * scale) * np.ones(len(cycles))
+        spread = np.exp(log_spread(learned.factor, scale)) * np.ones(len(cycles))
         dram = forecast.moved_bytes * np.exp(learned.ratios.log_dram(forecast.x))
         energy, new = self.energy(forecast), learned.novelty(forecast.x)
         return Estimate(cycles, cycles / spread, cycles * spread, energy, dram, new)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.estimate import Rows
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.packing import pack_trees
 from autotune.kernels.trees.packed_forest import PackedForest
@@ -33,7 +34,7 @@ class Support:
         self._trees = sum(len(forest.roots) for forest in forests)
         self._packed = [_leaf_weights(forest) for forest in forests]
 
-    def of(self, x: Floats) -> Floats:
+    def of(self, x: Rows) -> Floats:
         """Return the support [n] of rows [n, F]."""
         total: Floats = np.sum([packed.predict(x) for packed in self._packed], axis=0)
         return total / self._trees

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.dataset import Dataset
+from autotune.cost_model.estimate import Rows
 from autotune.cost_model.forest import Forest
+from autotune.store.records import LIMIT
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
-Rows = npt.NDArray[Any]
-"""Features in single or double precision: trees round them to single."""
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -34,6 +34,9 @@ LEAST_NARROWING = 0.1
 """Least factor of narrow programs over that of others."""
 MIN_SCALE = 0.002
 """Smallest scale of an error: keeps a calm region's interval from shrinking to nothing."""
+WIDEST = math.log(LIMIT)
+"""Half the width of the widest interval, in logarithms: it holds every cost that is measured. Where most programs are
+predicted to a thousandth, the factor that holds the others is in the hundreds, and some have a large scale as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ BLOCK = 1 << 16
 """Rows that are copied at a time."""
 
 
-def singles(x: Floats, rows: npt.NDArray[np.bool_]) -> Rows:
+def singles(x: Rows, rows: npt.NDArray[np.bool_]) -> Rows:
     """Return the chosen ``rows`` [n] of ``x`` [n, F] in single precision, which is what trees read.
 
     They are copied block by block: of a million rows every copy counts.
@@ -141,15 +144,15 @@ class Ratios:
     is_raw: bool = False
     """True if they are to counted work at fitted prices, and trees read raw features."""
 
-    def log_cycles(self, x: Floats | Singles) -> Floats:
+    def log_cycles(self, x: Rows) -> Floats:
         """Log ratio [n] of cycles."""
         return evaluate(self.cycles, x) + (0.0 if self.base is None else self.base.log_cycles(x))
 
-    def log_energy(self, x: Floats | Singles) -> Floats:
+    def log_energy(self, x: Rows) -> Floats:
         """Log ratio [n] of energy."""
         return evaluate(self.energy, x) + (0.0 if self.base is None else self.base.log_energy(x))
 
-    def log_dram(self, x: Floats | Singles) -> Floats:
+    def log_dram(self, x: Rows) -> Floats:
         """Log ratio [n] of DRAM bytes."""
         return evaluate(self.dram, x) + (0.0 if self.base is None else self.base.log_dram(x))
 
@@ -226,7 +229,7 @@ def train(
     )
 
 
-def evaluate(forest: Forest | None, x: Floats | Singles) -> Floats:
+def evaluate(forest: Forest | None, x: Rows) -> Floats:
     """Predictions [n], 0 where nothing was learned."""
     return np.zeros(len(x)) if forest is None else forest.predict(x)
 
@@ -249,12 +252,18 @@ def folds(
     return fold_of[inverse]
 
 
-def scale_of(forest: Forest, x: Floats | Singles) -> Floats:
+def scale_of(forest: Forest, x: Rows) -> Floats:
     """Typical size of the log error at ``x`` [n]."""
     return np.maximum(np.exp(forest.predict(x)), MIN_SCALE)
 
 
-def boost_scale(x: Floats | Singles, error: Floats, seed: int) -> Forest:
+def log_spread(factor: float | Floats, scale: float | Floats) -> Floats:
+    """Return half the width [n] of intervals in logarithms, of sizes of errors; at most ``WIDEST``."""
+    found: Floats = np.minimum(factor * np.asarray(scale, dtype=np.float64), WIDEST)
+    return found
+
+
+def boost_scale(x: Rows, error: Floats, seed: int) -> Forest:
     """Trees that predict log |log error|: where the model is sure and where it is not."""
     target = np.log(np.maximum(np.abs(error), MIN_SCALE))
     return boost(x, target, np.ones(len(target)), seed, SCALE)

@@ -16,7 +16,13 @@ ROWS = 8
 def costs(groups: int) -> SimpleNamespace:
     """Measured cycles of groups of eight schedules each, of which the first is the fastest."""
     keys = np.repeat([f"g{i}" for i in range(groups)], ROWS)
-    return SimpleNamespace(cycles=np.tile(np.arange(100.0, 100.0 + ROWS), groups), keys=keys)
+    return measured(np.tile(np.arange(100.0, 100.0 + ROWS), groups), keys)
+
+
+def measured(cycles: np.ndarray, keys: np.ndarray, is_timed: bool = False) -> SimpleNamespace:
+    """Measurements of a machine, each group of a network of its own."""
+    spec = SimpleNamespace(timed=is_timed)
+    return SimpleNamespace(cycles=cycles, keys=keys, networks=keys, spec=spec)
 
 
 def predicting(cycles: np.ndarray) -> HeldOut:
@@ -83,15 +89,35 @@ def test_a_regret_that_no_measurement_tells_does_not_outweigh_half_the_error(
 ) -> None:
     keys = np.repeat([f"g{i}" for i in range(40)], 2)
     dearer = 100.0 * (1.0 + regret * SAME_REGRET)
-    data = SimpleNamespace(cycles=np.tile([100.0, dearer], 40), keys=keys)
+    data = measured(np.tile([100.0, dearer], 40), keys)
     swapped = np.tile([100.0 * 1.0001, 100.0], 40)
     simpler = predicting(scale * data.cycles)
     assert predicting(swapped).improves_on(simpler, data) is improves
 
 
+@pytest.mark.parametrize(
+    ("is_timed", "regret", "wrong", "improves"),
+    [
+        (True, 0.9, 40, True),  # every network errs less, and a timing tells no such regret
+        (True, 1.1, 40, False),
+        (False, 0.9, 40, False),  # a machine that counts cycles repeats to the last of them
+        (True, 0.9, 3, False),  # three networks alone err less, and the others as much
+    ],
+)
+def test_on_timed_machines_a_clearly_smaller_error_outweighs_a_regret_that_no_measurement_tells(
+    is_timed: bool, regret: float, wrong: int, improves: bool
+) -> None:
+    keys = np.repeat([f"g{i}" for i in range(40)], 2)
+    dearer = 100.0 * (1.0 + regret * SAME_REGRET)
+    data = measured(np.tile([100.0, dearer], 40), keys, is_timed)
+    scale = np.where(np.arange(80) < 2 * wrong, 1.3, 1.199)
+    swapped = 1.2 * np.tile([100.0 * 1.0001, 100.0], 40)
+    assert predicting(swapped).improves_on(predicting(scale * data.cycles), data) is improves
+
+
 def test_two_schedules_are_a_choice_as_in_the_regret_that_is_printed() -> None:
     keys = np.repeat(["a", "b"], 2)
-    data = SimpleNamespace(cycles=np.array([100.0, 110.0, 100.0, 110.0]), keys=keys)
+    data = measured(np.array([100.0, 110.0, 100.0, 110.0]), keys)
     right, wrong = data.cycles * 1.3, np.array([100.0, 99.0, 100.0, 110.0])
     assert not predicting(wrong).improves_on(predicting(right), data)
     metrics = [group_metrics(data.cycles, one, keys.tolist()) for one in (wrong, right)]
@@ -99,7 +125,7 @@ def test_two_schedules_are_a_choice_as_in_the_regret_that_is_printed() -> None:
 
 
 def test_without_a_choice_the_error_decides() -> None:
-    data = SimpleNamespace(cycles=np.array([100.0, 110.0]), keys=np.array(["a", "b"]))
+    data = measured(np.array([100.0, 110.0]), np.array(["a", "b"]))
     close, far = predicting(data.cycles * 1.1), predicting(data.cycles * 1.3)
     assert close.improves_on(far, data)
     assert not far.improves_on(close, data)

@@ -9,7 +9,8 @@ import xgboost as xgb
 from autotune.cost_model import dataset as module
 from autotune.cost_model.dataset import dataset
 from autotune.cost_model.forest import Forest
-from autotune.cost_model.training import BLOCK, COUNTED, boost, singles
+from autotune.cost_model.training import BLOCK, COUNTED, boost, log_spread, singles
+from autotune.store.records import LIMIT
 from tests.cost_model.measured import SPEC, observations
 
 
@@ -79,3 +80,9 @@ def test_analyses_are_recalled_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) ->
     assert len(asked) == len(records)
     dataset(records[:1], SPEC)
     assert len(asked) == len(records) + 1
+
+
+def test_no_interval_is_wider_than_what_can_be_measured() -> None:
+    """Large errors among many that are nearly none: a factor in the hundreds, and a scale of several."""
+    spread = np.exp(log_spread(700.0, np.array([0.002, 0.1, 7.0])))
+    np.testing.assert_allclose(spread, [np.exp(1.4), LIMIT, LIMIT])

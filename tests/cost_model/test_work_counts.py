@@ -17,9 +17,11 @@ from autotune.cost_model.cached.unit_costs import fit_unit_costs
 from autotune.cost_model.cached.work_kinds import (
     FEATURE_NAMES,
     INDEX,
+    LOG_STEP,
     UNIT_COSTS,
     WORK_KINDS,
     WorkKind,
+    work_features,
 )
 from autotune.cost_model.features import features
 from autotune.cost_model.model import CostModel
@@ -44,9 +46,11 @@ from autotune.store.records import Record
 from autotune.targets.native.analysis.copy_elision import elide_copies
 from autotune.targets.native.analysis.tree import leaves, tree_of
 from autotune.targets.native.codegen.gemm import blocking
-from autotune.targets.native.codegen.gemm.loops import Axis, Loops, Reduction
-from autotune.targets.native.codegen.gemm.shape import VectorAxis
+from autotune.targets.native.codegen.gemm.loops import Axis, Loops, Reduction, loops_of
+from autotune.targets.native.codegen.gemm.shape import GemmShape, VectorAxis
+from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, VectorIsa
+from autotune.targets.native.linking.loader import bind
 from autotune.targets.spec import Memory
 from tests.cost_model.measured import SPEC, drawn, observations
 from tests.cost_model.walked import walk
@@ -207,6 +211,17 @@ def test_large_products_come_near_the_peak_and_thin_ones_do_not() -> None:
     assert large < 1.15 < 1.3 < thin
 
 
+def test_features_tell_groups_apart_and_no_schedules_that_are_nearly_alike() -> None:
+    counts = np.random.default_rng(0).lognormal(3, 2, (200, len(WORK_KINDS)))
+    exact, near = work_features(counts), work_features(counts * (1.0 + 1e-3))
+    assert np.mean(exact == near) > 0.98
+    assert np.mean(exact == work_features(counts[:, ::-1])) < 0.5
+    kinds = len(WORK_KINDS)
+    np.testing.assert_allclose(
+        exact[:, :kinds], np.log1p(counts * UNIT_COSTS), atol=LOG_STEP / 2 + 1e-12
+    )
+
+
 @pytest.mark.parametrize("outliers", [0.0, 0.1])
 def test_prices_of_an_invented_machine_are_found(outliers: float) -> None:
     rng = np.random.default_rng(5)
@@ -295,3 +310,43 @@ def test_sums_of_integers_that_become_float32_are_counted_as_passes() -> None:
     table = ScheduleTable.of(nests[0], [NestSchedule((1, 32, 48), (0, 1, 2), (64,), 1)])
     work = CachedAnalysis(nests[0], table, HOST).work[0]
     assert work[INDEX["passes"]] >= 32 * 48 / HOST.vector.lanes
+
+
+@pytest.mark.parametrize(
+    ("channels", "weight", "group"),
+    [
+        (32, (16, 2, 1, 1), 16),  # of one channel a group
+        (32, (64, 1, 1, 1), 32),
+        (48, (96, 24, 3, 3), 2),
+    ],
+)
+def test_products_of_groups_have_the_lanes_of_their_kernels(
+    channels: int, weight: tuple[int, ...], group: int
+) -> None:
+    """They leave in the network's layout, in which pixels lie side by side."""
+    b = GraphBuilder("groups")
+    w = b.constant(np.ones(weight, np.float32), "w")
+    y = b.add(OpKind.CONV, b.input("x", (1, channels, 24, 24)), w, group=group)
+    graph = laid_out(b.build([y]), Layout.CHANNELS_LAST).graph
+    whole = Group.from_graph(graph, [op.name for op in graph.ops])
+    nests = analyse(whole)
+    assert not isinstance(nests, Rejection)
+    every = enumerate_nest(nests[0], HOST.capacity, 1, 8, np.random.default_rng(0))
+    table = every.take(np.array([0]))
+    schedule = on_one_core(Schedule((table.row(0),)))
+    bound = bind(lower(whole, schedule, HOST), AVX512)
+    cycles, lanes = 0.0, set()
+    for leaf in leaves(bound.parts[0].nodes):
+        call = bound.parts[0].calls.get(leaf.place)
+        shape = call.kernel.constants if call and isinstance(call.kernel, KernelSpec) else None
+        if isinstance(shape, GemmShape):
+            loops = loops_of(shape)
+            trips = math.prod(block.trips for block in leaf.path) * loops.outer.size
+            rows = loops.row1.size * loops.row0.size
+            vector, height, depth = np.array([[loops.vector.size], [rows], [loops.depth]])
+            each = product_cycles(vector, height, depth, AVX512.lanes)
+            cycles, lanes = cycles + trips * float(each[0]), lanes | {loops.axis}
+    wide = replace(HOST, vector=replace(HOST.vector, lanes=AVX512.lanes))
+    work = CachedAnalysis(nests[0], table, wide).work[0]
+    assert lanes == {VectorAxis.N0}
+    assert work[INDEX["product"]] == pytest.approx(cycles, rel=ROUNDED_ROWS)

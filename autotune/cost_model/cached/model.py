@@ -18,7 +18,7 @@ from autotune.cost_model.cached.work_kinds import (
     typical_costs,
     work_features,
 )
-from autotune.cost_model.estimate import Best
+from autotune.cost_model.estimate import Best, Rows
 from autotune.cost_model.steps.tiling import Floats
 from autotune.cost_model.steps.totals import Totals
 from autotune.fusion.nest import Nest
@@ -114,6 +114,6 @@ class CachedModel:
         summed = np.stack([np.bincount(owner, column, count) for column in work.T], axis=1)
         return fit_unit_costs(summed.astype(np.float64), cycles, weight)
 
-    def rows(self, features: Floats, work: Floats, unit_costs: Floats) -> Floats:
+    def rows(self, features: Rows, work: Floats, unit_costs: Floats) -> Rows:
         """Return the features [n, F]."""
         return features

@@ -7,6 +7,7 @@ a view in another order is stored. What is counted is never priced here.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ from autotune.cost_model.steps.extents import Extent, product
 from autotune.cost_model.steps.product_rows import product_rows
 from autotune.cost_model.steps.step import Step
 from autotune.cost_model.steps.tiling import Tiles, Tiling
-from autotune.fusion.nest import Buffer, Stage
+from autotune.fusion.nest import Buffer, Nest, Stage
 from autotune.isa.formats import ELEMENT_BYTES
 from autotune.isa.opcodes import Unit
 from autotune.operators.op import Family
@@ -140,7 +141,9 @@ class _Work:
         ):
             self._tally.add(share, copies=step.instructions, copied=step.touched)
         elif turned:
-            self._tally.add(share, strided=step.touched)
+            source = self._views.source(stage)
+            out = [self._tiling.axis_size(axis, {}) for axis in source.footprint]
+            self._tally.add(share, strided=step.touched * (_line(self._nest, source, out) == 1))
 
     def _turn(self, step: Step, stage: Stage) -> None:
         """A copy in another order of dimensions: every element, and the lines on both sides."""
@@ -179,14 +182,21 @@ class _Work:
         runs = runs * repeats
         packed = max(1, self._spec.matrix.macs_per_cell(stage.op.multiplied))
         steps = -(-depth // packed)  # a lane of 32 bits takes so many neighbours of the sum at once
-        cycles = product_cycles(vector, rows, steps, self._spec.vector.lanes)
+        is_turned, lanes = stage.output in self._views.stored_turned, self._spec.vector.lanes
+        out = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
+        line = _line(self._nest, stage, out) * np.ones(tiles.count.shape, dtype=np.int64)
+        of_pixels = (line > 1) & (is_turned | (vector == 1))
+        cycles = product_cycles(vector, rows, steps, lanes)
+        if of_pixels.any():
+            lines = rows // line * product_cycles(line, vector, steps, lanes)
+            cycles = np.where(of_pixels, lines, cycles)
         factor_bytes = ELEMENT_BYTES * steps * vector
         crowded = beyond(CROWDED_SHARE * self._spec.scratchpad.size_bytes, held_bytes(self._nest))
         near, middle = PANEL_SHARE * self._l1_bytes, PANEL_SHARE * self._l2_bytes
         self._tally.add(
             runs,
             product=cycles,
-            product_turned=cycles * (stage.output in self._views.stored_turned),
+            product_turned=cycles * (is_turned != of_pixels),
             product_calls=1.0,
             panels_l2=factor_bytes * beyond(near, factor_bytes),
             panels_l3=factor_bytes * beyond(middle, factor_bytes),
@@ -242,6 +252,23 @@ def _part(weight: Quantity, chosen: npt.NDArray[np.bool_] | Floats) -> Floats:
     """What the kinds of tiles [c, n], by how far each is chosen, are of the whole weight [c, n]; [n]."""
     part: Floats = np.sum(weight * chosen, axis=0) / np.sum(weight * np.ones_like(chosen), axis=0)
     return part
+
+
+def _line(nest: Nest, stage: Stage, out: Sequence[Extent]) -> Extent:
+    """Return the pixels that lie side by side in a result of extents ``out`` and may be in lanes instead of channels; 1
+    where weights are packed in panels, which those of several groups are not, and where nothing is multiplied.
+
+    They are a line; where every pixel of whole lines is read once, all of them.
+    """
+    op = stage.op
+    if stage.contraction is None or op.family is not Family.CONV or op.int("group") == 1:
+        return 1
+    height, width = op.axes.sizes(out)
+    is_pointwise = (
+        math.prod((*op.axes.taps(nest.types[op.inputs[1]].shape), *op.ints("strides"))) == 1
+    )
+    is_whole = width == op.axes.sizes(nest.types[op.output].shape)[-1]
+    return np.where(is_whole, height * width, width) if is_pointwise else width
 
 
 def _sizes(tiling: Tiling, stage: Stage, tiles: Tiles) -> tuple[Ints, Ints, Ints, Ints]:

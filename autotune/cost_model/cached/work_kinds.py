@@ -94,6 +94,11 @@ FEATURE_NAMES = (
 """Columns of ``work_features``."""
 
 
+LOG_STEP, SHARE_STEP = 0.5, 0.1
+"""Steps of features. On 1,498 programs of 149 networks, held out on one thread of a Zen 5, trees over exact features
+choose worse than the formula (regret 6.4 % beside 4.7 %); over rounded ones as well as it, and err as little."""
+
+
 class Tally:
     """Counts [n, len(WORK_KINDS)] of ``n`` schedules, of the core that has most to do."""
 
@@ -120,7 +125,20 @@ def beyond(size_bytes: float, held_bytes: Quantity) -> Floats:
 
 def work_features(counts: Floats) -> Floats:
     """Features [n, F], named ``FEATURE_NAMES``: cycles of each part at typical prices, as logs and as shares of
-    their sum, and the sum."""
+    their sum, and the sum.
+
+    They are rounded, so that trees learn how groups differ, not the schedules of one: these differ by less than
+    trees of some hundred groups know.
+    """
     cycles = counts * UNIT_COSTS
     total = cycles.sum(axis=1, keepdims=True)
-    return np.concatenate([np.log1p(cycles), cycles / total, np.log(total)], axis=1)
+    sizes, shares, size = np.log1p(cycles), cycles / total, np.log(total)
+    return np.concatenate(
+        [_rounded(sizes, LOG_STEP), _rounded(shares, SHARE_STEP), _rounded(size, LOG_STEP)], axis=1
+    )
+
+
+def _rounded(values: Floats, step: float) -> Floats:
+    """Return values in whole steps."""
+    found: Floats = np.round(values / step) * step
+    return found

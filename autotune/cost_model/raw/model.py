@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.analysis import Analysis, AnalyticModel, analytic_model
-from autotune.cost_model.estimate import Best
+from autotune.cost_model.estimate import Best, Rows
 from autotune.cost_model.raw.counts import RawCounts, trivial_cycles
 from autotune.cost_model.raw.features import RAW_NAMES, raw_columns
 from autotune.cost_model.raw.prices import PRICE_NAMES, RawPrices, fit_raw_prices, split_work
@@ -118,7 +118,7 @@ class RawModel:
         """Fit prices to measurements: ``work`` [n, 2 W] of each ``owner`` [n] took ``cycles`` [r]."""
         return fit_raw_prices(work, owner, cycles, weight).logs
 
-    def rows(self, features: Floats, work: Floats, unit_costs: Floats) -> Floats:
+    def rows(self, features: Rows, work: Floats, unit_costs: Floats) -> Rows:
         """Return what trees read [n, F]: raw features, and shares of units and kinds at these prices."""
         return np.concatenate([features, RawPrices(unit_costs).features(work)], axis=1)
 

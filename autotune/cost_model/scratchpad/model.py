@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autotune.cost_model.estimate import Best
+from autotune.cost_model.estimate import Best, Rows
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.cost_model.scratchpad.features import FEATURES
 from autotune.cost_model.scratchpad.recording import RecordedNest
@@ -42,6 +42,6 @@ class ScratchpadModel:
         """Return no unit costs."""
         return np.empty(0)
 
-    def rows(self, features: Floats, work: Floats, unit_costs: Floats) -> Floats:
+    def rows(self, features: Rows, work: Floats, unit_costs: Floats) -> Rows:
         """Return the features [n, F]."""
         return features
