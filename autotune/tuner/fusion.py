@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import in_fixed_order
 from autotune.tuner.result import GraphSearch, PlanResult, measured_choices, plan_result
 from autotune.tuner.schedules import GroupCosts
-from autotune.tuner.strategies.strategy import Proposal, SearchState, Wanted
+from autotune.tuner.strategies.strategy import Proposal, SearchState, Strategy, Wanted
 from autotune.tuner.strategies.table import STRATEGIES
 
 if TYPE_CHECKING:
@@ -91,6 +91,14 @@ def search(
 
 
 @dataclass(frozen=True, slots=True)
+class Openings:
+    """Plans to begin with on a machine that has a neighbour: by its measurements, and by the model alone."""
+
+    near: Proposal
+    alone: Proposal
+
+
+@dataclass(frozen=True, slots=True)
 class _Search:
     """One search: a network's fusion problem, its evaluator, its options, and where its study lives."""
 
@@ -131,12 +139,13 @@ class _Search:
         history: list[TriedPlan] = []
         stop: KeyboardInterrupt | TargetError | None = None
         certificate: Certificate | None
-        opening = None if carried is None else self._opening(state)
+        openings = None if carried is None else self._openings(state)
         try:
-            self._try_all(state, choices, opening, baselines, history)
-            if carried is not None and opening is not None:
-                plans = (opening.partition, *carried.plans[:1], heuristic)
+            self._try_all(state, choices, openings, baselines, history)
+            if carried is not None and openings is not None:
+                plans = (openings.near.partition, *carried.plans[:1], heuristic)
                 left = self._end(state, baselines) - len(self.evaluator.records)
+                self.costs.heed_neighbour(True)
                 carried.measure(problem, self.evaluator, plans, left)
             self._cover(state, baselines)
             best = self._best(state, _partitions(history), (*baselines, heuristic))
@@ -252,10 +261,16 @@ class _Search:
             return None
         return Carried.find(self.problem, self.evaluator, self.options, self.storage, compared)
 
-    def _opening(self, state: SearchState) -> Proposal | None:
-        """Return the plan that a neighbour's measurements let expect; None where nothing is measured."""
+    def _openings(self, state: SearchState) -> Openings | None:
+        """Return the plans to begin with on a machine that has a neighbour; None where nothing is measured."""
         if not self.options.measure:
             return None
+        self.costs.heed_neighbour(False)
+        alone = self._expected(state)
+        self.costs.heed_neighbour(True)
+        return Openings(self._expected(state), alone)
+
+    def _expected(self, state: SearchState) -> Proposal:
         plan = state.prover.prove(state.plans).partition
         return Proposal(plan, state.cover(plan))
 
@@ -287,27 +302,24 @@ class _Search:
         self,
         state: SearchState,
         choices: Sequence[Choice],
-        opening: Proposal | None,
+        openings: Openings | None,
         baselines: Sequence[Partition],
         tried: list[TriedPlan],
     ) -> None:
         """Try the proposals of the strategy until the trials or the measurements are spent; ``tried`` takes them.
 
-        Before them the heuristic ``choices`` are measured, then the ``opening``, unless the strategy begins with its
-        plan. Measurements of the ``baselines`` are kept for the end.
+        Before them the heuristic ``choices`` are measured. Measurements of the ``baselines`` are kept for the end.
         """
         options, evaluator = self.options, self.evaluator
         strategy = STRATEGIES[options.strategy]
         proposals = strategy.proposals(state)
         first = next(proposals)
-        begin = [first]
-        if opening is not None and opening.partition != first.partition:
-            begin.insert(0, opening)
         evaluator.expected = options.measure
         if options.measure:
             _measure_heuristic(evaluator, choices)
         end = self._end(state, baselines)
-        for number, proposal in enumerate(chain(begin, proposals)):
+        tries = self._proposals(state, strategy, chain((first,), proposals), openings)
+        for number, proposal in enumerate(tries):
             left = end - len(evaluator.records)
             free, paid = self._split(proposal.candidates)
             wanted = (*free, *paid[: max(0, left)])
@@ -323,6 +335,29 @@ class _Search:
             tried.append(TriedPlan(proposal.partition, strategy.name, len(evaluator.records), cost))
             if number + 1 >= options.trials or (left <= len(paid) and options.measure):
                 break
+
+    def _proposals(
+        self,
+        state: SearchState,
+        strategy: Strategy,
+        proposals: Iterator[Proposal],
+        openings: Openings | None,
+    ) -> Iterator[Proposal]:
+        """Yield the plan that a neighbour lets expect, what the strategy proposes, then the plan that a search without
+        a neighbour begins with, and what the strategy makes of it.
+
+        A neighbour may make a plan look poor that is best here. Where the first plan's measurements are nearer to what the
+        model alone predicted, the strategy goes on without the neighbour.
+        """
+        if openings is None:
+            yield from proposals
+            return
+        yield openings.near
+        if self.evaluator.bears_out_corrections():
+            yield from proposals
+        self.costs.heed_neighbour(False)
+        yield openings.alone
+        yield from strategy.proposals(state)
 
     def _split(self, candidates: Sequence[Wanted]) -> tuple[list[Wanted], list[Wanted]]:
         """Return candidates that earlier measurements answer for, and those that have to be measured."""
