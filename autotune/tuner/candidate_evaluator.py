@@ -5,8 +5,6 @@ Machines that count cycles tell the same twice: what the store has of them is no
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -158,19 +156,6 @@ class CandidateEvaluator:
             if sample.record is not None and sample.record.cycles > 0
         ]
         return sum(errors) / len(errors) if errors else 0.0
-
-    def bears_out_corrections(self) -> bool:
-        """Return True unless corrected predictions are further from the samples, in the median, than plain ones are."""
-        objective = self.costs.objective
-        pairs = [
-            (self._cost(one) / one.predicted(objective), one.correction)
-            for one in self._samples.values()
-            if one.is_measured and one.correction != 1.0
-        ]
-        if not pairs:
-            return True
-        plain = statistics.median(abs(math.log(ratio)) for ratio, _ in pairs)
-        return statistics.median(abs(math.log(ratio / by)) for ratio, by in pairs) <= plain
 
     def best(self, group: Group) -> ScoredSchedule | None:
         """Return the cheapest sample of a group in this search; None without any.

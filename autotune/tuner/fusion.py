@@ -91,14 +91,6 @@ def search(
 
 
 @dataclass(frozen=True, slots=True)
-class Openings:
-    """Plans to begin with on a machine that has a neighbour: by its measurements, and by the model alone."""
-
-    near: Proposal
-    alone: Proposal
-
-
-@dataclass(frozen=True, slots=True)
 class _Search:
     """One search: a network's fusion problem, its evaluator, its options, and where its study lives."""
 
@@ -139,11 +131,11 @@ class _Search:
         history: list[TriedPlan] = []
         stop: KeyboardInterrupt | TargetError | None = None
         certificate: Certificate | None
-        openings = None if carried is None else self._openings(state)
+        opening = None if carried is None else self._opening(state)
         try:
-            self._try_all(state, choices, openings, baselines, history)
-            if carried is not None and openings is not None:
-                plans = (openings.near.partition, *carried.plans[:1], heuristic)
+            self._try_all(state, choices, opening, baselines, history)
+            if carried is not None and opening is not None:
+                plans = (opening.partition, *carried.plans[:1], heuristic)
                 left = self._end(state, baselines) - len(self.evaluator.records)
                 self.costs.heed_neighbour(True)
                 carried.measure(problem, self.evaluator, plans, left)
@@ -261,16 +253,10 @@ class _Search:
             return None
         return Carried.find(self.problem, self.evaluator, self.options, self.storage, compared)
 
-    def _openings(self, state: SearchState) -> Openings | None:
-        """Return the plans to begin with on a machine that has a neighbour; None where nothing is measured."""
+    def _opening(self, state: SearchState) -> Proposal | None:
+        """Return the plan that a neighbour's measurements let expect; None where nothing is measured."""
         if not self.options.measure:
             return None
-        self.costs.heed_neighbour(False)
-        alone = self._expected(state)
-        self.costs.heed_neighbour(True)
-        return Openings(self._expected(state), alone)
-
-    def _expected(self, state: SearchState) -> Proposal:
         plan = state.prover.prove(state.plans).partition
         return Proposal(plan, state.cover(plan))
 
@@ -302,7 +288,7 @@ class _Search:
         self,
         state: SearchState,
         choices: Sequence[Choice],
-        openings: Openings | None,
+        opening: Proposal | None,
         baselines: Sequence[Partition],
         tried: list[TriedPlan],
     ) -> None:
@@ -318,7 +304,7 @@ class _Search:
         if options.measure:
             _measure_heuristic(evaluator, choices)
         end = self._end(state, baselines)
-        tries = self._proposals(state, strategy, chain((first,), proposals), openings)
+        tries = self._proposals(state, strategy, chain((first,), proposals), opening)
         for number, proposal in enumerate(tries):
             left = end - len(evaluator.records)
             free, paid = self._split(proposal.candidates)
@@ -341,23 +327,28 @@ class _Search:
         state: SearchState,
         strategy: Strategy,
         proposals: Iterator[Proposal],
-        openings: Openings | None,
+        opening: Proposal | None,
     ) -> Iterator[Proposal]:
-        """Yield the plan that a neighbour lets expect, what the strategy proposes, then the plan that a search without
-        a neighbour begins with, and what the strategy makes of it.
+        """Yield the ``opening``, what the strategy proposes, then the plan that a search without a neighbour begins with,
+        and what the strategy makes of it.
 
-        A neighbour may make a plan look poor that is best here. Where the first plan's measurements are nearer to what the
-        model alone predicted, the strategy goes on without the neighbour.
+        A neighbour may make a plan look poor that is best here. So measurements that are left doubt it.
         """
-        if openings is None:
+        if opening is None:
             yield from proposals
             return
-        yield openings.near
-        if self.evaluator.bears_out_corrections():
-            yield from proposals
+        yield opening
+        yield from proposals
         self.costs.heed_neighbour(False)
-        yield openings.alone
+        yield self._alone(state)
         yield from strategy.proposals(state)
+
+    def _alone(self, state: SearchState) -> Proposal:
+        """Return the plan that the model alone expects to be best, as if nothing were measured."""
+        costs = self.costs.unmeasured()
+        plan = Prover(FusionProblem(self.problem.graph, costs)).prove(state.plans).partition
+        best = ((group, costs.best(group, 1)) for group in state.groups(plan))
+        return Proposal(plan, tuple((group, rows[0]) for group, rows in best if rows))
 
     def _split(self, candidates: Sequence[Wanted]) -> tuple[list[Wanted], list[Wanted]]:
         """Return candidates that earlier measurements answer for, and those that have to be measured."""

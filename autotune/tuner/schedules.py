@@ -124,6 +124,11 @@ class GroupCosts:
         self._scored.clear()
         return self._transfer
 
+    def unmeasured(self) -> GroupCosts:
+        """Return costs by the model alone, without measurements of this machine or a neighbour."""
+        ranking = self._ranking
+        return GroupCosts(ranking.model, self.spec, self.objective, ranking.seed, (), self._workers)
+
     def heed_neighbour(self, is_heeded: bool) -> None:
         """Predict with a neighbour's measurements, or as if there were no neighbour; own measurements stay."""
         if self._transfer is not None and is_heeded != self._heeds_neighbour:
