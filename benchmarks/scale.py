@@ -12,7 +12,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -65,9 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=ROWS, help="rows to train on")
     parser.add_argument("--timed", type=int, default=TIMED, help="candidates timed on cpu; 0: none")
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--note", default="", help="what to tell of the machine under the parts")
     parser.add_argument("--json", type=Path, help="sections to go on from, and to keep")
     chosen = parser.parse_args(arguments)
-    found: dict[str, str] = {}
+    found: dict[str, dict[str, str]] = {}
     if chosen.json is not None and chosen.json.exists():
         found = json.loads(chosen.json.read_text())
     for part in chosen.parts:
@@ -75,16 +77,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         with tempfile.TemporaryDirectory() as folder:
             sections = _sections(part, Path(folder), chosen.rows, chosen.timed)
-            found[part] = "".join(f"{section}\n" for section in sections)
+            text = "".join(f"{section}\n" for section in sections)
+        found[part] = {"day": f"{date.today()}", "note": chosen.note, "text": text}
         if chosen.json is not None:
             chosen.json.write_text(json.dumps(found, indent=1) + "\n")
-    parts = [found[part] for part in PARTS if part in found]
-    page = "\n".join((INTRODUCTION.format(machine=f"two cores of {model_name()}"), *parts))
+    page = "\n".join((INTRODUCTION.format(machine=f"two cores of {model_name()}"), *_page(found)))
     if chosen.markdown is None:
         print(page)
     else:
         chosen.markdown.write_text(page, encoding="utf-8")
     return 0
+
+
+def _page(found: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield the parts in order, each with the day it was measured on."""
+    for part in PARTS:
+        if part in found:
+            note = found[part]["note"] and f": {found[part]['note']}"
+            yield f"{found[part]['text'].rstrip()}\n\nMeasured on {found[part]['day']}{note}.\n"
 
 
 def _sections(part: str, folder: Path, rows: int, timed: int) -> Iterator[str]:

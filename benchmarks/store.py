@@ -39,7 +39,7 @@ PARTS = ("plain", "sqlite", "postgresql", "chaos-sqlite", "chaos-server")
 CHAOS = Chaos(writers=16, batches=60, size=25, kills=60, seed=0)
 HEAD = f"""# Figures of the store
 
-Written by `make bench-store`, each row in one run on two cores of {{machine}}. {{rows:,}} measurements of {MACHINES} machines and {GROUPS:,}
+Written by `make bench-store`, each row in one run on two cores of {{machine}}.{{note}} {{rows:,}} measurements of {MACHINES} machines and {GROUPS:,}
 groups, {len(COUNTERS)} counters each, enter in batches of {BATCH:,}. *Plain sqlite3* is the baseline: the same encoded rows by
 `executemany` into one table without an index, checks or shared texts' keys; `fetchall` stands for its export.
 
@@ -248,13 +248,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--note", default="", help="what to tell of the machine")
     parser.add_argument("--json", type=Path, help="rows to go on from, and to keep")
     chosen = parser.parse_args(arguments)
     made = tables(measured(chosen.parts, chosen.rows, chosen.json), chosen.rows)
     if chosen.markdown is None:
         print("\n\n".join(table.text() for table in made))
         return
-    head = HEAD.format(rows=chosen.rows, machine=model_name())
+    note = chosen.note and f" {chosen.note}."
+    head = HEAD.format(rows=chosen.rows, machine=model_name(), note=note)
     pages = "\n\n".join(table.markdown() for table in made)
     chosen.markdown.write_text(f"{head}{pages}\n")
 
