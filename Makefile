@@ -108,9 +108,9 @@ bench-predictor: $(BUILT) ## CPU time of the embedded predictor: loading, single
 	$(call say,"timing the embedded predictor")
 	@$(PY) -m benchmarks.predictor --markdown docs/figures-predictor.md $(if $(JSON),--json $(JSON))
 
-bench-warm-start: $(BUILT) ## searches from an empty store, the nearest machine's and the same machine's; then a model extended beside one trained anew; SEEDS=1 for fewer; JSON=file keeps searches and goes on from them
+bench-warm-start: $(BUILT) ## searches from an empty store, the nearest machine's and the same machine's; then a model extended beside one trained anew; SEEDS=1 for fewer; NETWORKS="swin_tiny ..."; JSON=file keeps searches and goes on from them
 	$(call say,"searching from cold and from warm stores")
-	@$(PY) -m benchmarks.warm_search --markdown docs/figures-warm-start.md $(if $(SEEDS),--seeds $(SEEDS)) $(if $(JSON),--json $(JSON))
+	@$(PY) -m benchmarks.warm_search --markdown docs/figures-warm-start.md $(if $(NETWORKS),--networks $(NETWORKS)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(JSON),--json $(JSON))
 	$(call say,"extending a cost model by new measurements")
 	@$(PY) -m benchmarks.warm_start
 
