@@ -108,9 +108,9 @@ bench-predictor: $(BUILT) ## CPU time of the embedded predictor: loading, single
 	$(call say,"timing the embedded predictor")
 	@$(PY) -m benchmarks.predictor --markdown docs/figures-predictor.md $(if $(JSON),--json $(JSON))
 
-bench-warm-start: $(BUILT) ## searches from an empty store, the nearest machine's and the same machine's; then a model extended beside one trained anew; SEEDS=1 for fewer; JSON=file keeps searches and goes on from them
+bench-warm-start: $(BUILT) ## searches from an empty store, the nearest machine's and the same machine's; then a model extended beside one trained anew; SEEDS=1 for fewer; NETWORKS="swin_tiny ..."; JSON=file keeps searches and goes on from them
 	$(call say,"searching from cold and from warm stores")
-	@$(PY) -m benchmarks.warm_search --markdown docs/figures-warm-start.md $(if $(SEEDS),--seeds $(SEEDS)) $(if $(JSON),--json $(JSON))
+	@$(PY) -m benchmarks.warm_search --markdown docs/figures-warm-start.md $(if $(NETWORKS),--networks $(NETWORKS)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(JSON),--json $(JSON))
 	$(call say,"extending a cost model by new measurements")
 	@$(PY) -m benchmarks.warm_start
 
@@ -200,17 +200,17 @@ bench-training: $(BUILT) ## memory and time of training on up to 1,000,000 measu
 	$(call say,"training on many measurements")
 	@$(PY) -m benchmarks.training --markdown docs/figures-training.md $(if $(ROWS),--rows $(ROWS))
 
-bench-store: $(BUILT) ## the store with a million measurements, and writers that are killed, on SQLite and PostgreSQL
+bench-store: $(BUILT) ## the store with a million measurements, and writers that are killed, on SQLite and PostgreSQL; PARTS="plain sqlite", NOTE="...", JSON=file keeps rows and goes on from them
 	$(call say,"benchmarking the store")
-	@$(PY) -m benchmarks.store --markdown docs/figures-store.md
+	@$(PY) -m benchmarks.store --markdown docs/figures-store.md $(if $(PARTS),--parts $(PARTS)) $(if $(NOTE),--note "$(NOTE)") $(if $(JSON),--json $(JSON))
 
 bench-serve: $(BUILT) ## the service under load, good clients beside bad ones
 	$(call say,"loading the service")
 	@$(PY) -m benchmarks.serve --markdown docs/figures-serve.md
 
-bench-scale: $(BUILT) $(SCALE)/.installed ## what measuring costs over up to 1,000 workers, and trees on 1,000,000 rows over Dask
+bench-scale: $(BUILT) $(SCALE)/.installed ## what measuring costs over up to 1,000 workers, and trees on 1,000,000 rows over Dask; PARTS="costs values trees", NOTE="...", JSON=file keeps parts and goes on from them
 	$(call say,"simulating many workers")
-	@$(SCALE)/bin/python -m benchmarks.scale --markdown docs/figures-scale.md
+	@$(SCALE)/bin/python -m benchmarks.scale --markdown docs/figures-scale.md $(if $(PARTS),--parts $(PARTS)) $(if $(NOTE),--note "$(NOTE)") $(if $(JSON),--json $(JSON))
 
 bench-truth: $(BUILT) ## found plans beside proved optima of small graphs, and beside lower bounds of networks
 	$(call say,"proving the best plans of small graphs")

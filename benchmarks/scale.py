@@ -7,12 +7,13 @@ measured by one to four workers, and training over Dask.
 from __future__ import annotations
 
 import argparse
-import os
+import json
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from autotune.measure.cluster.cluster import Cluster
 from autotune.measure.measurement import Measured
 from autotune.measure.runner import Runner, Workers
 from autotune.schedule.candidate import Candidate
+from autotune.targets.native.cpu.topology import model_name
 from autotune.targets.opening import load_spec, target
 from autotune.targets.protocol import Target
 from benchmarks.scale_costs import Recording, drawn, record, scheduler_seconds, submit_seconds
@@ -38,17 +40,22 @@ JOINED = 120.0
 SAME, TIMED = 400, 16
 """Candidates of which values are compared: emulated ones, and timed ones."""
 ROWS = 1_000_000
+AIM = 0.05
+"""Share of the time that the store may take."""
+PARTS = ("costs", "values", "trees")
+"""What can be measured alone; each is some sections of the page."""
 INTRODUCTION = """# Measuring on many machines
 
-`make bench-scale` measures what a calibration costs beside the measurements themselves, and simulates it over up to 1,000 workers
-and 10,000,000 measurements. [The guide](guides/machines.md) says how to use many machines.
+Written by `make bench-scale`, which measures what a calibration costs beside the measurements themselves, and simulates it over up to
+1,000 workers and 10,000,000 measurements. [The guide](guides/machines.md) says how to use many machines.
 
-Measured on this machine: all seconds of candidates and jobs in the first two tables. The scheduler's are those of Dask's own state
+Measured on {machine}: all seconds of candidates and jobs in the first two tables. The scheduler's are those of Dask's own state
 machine, driven with workers that exist in its state only; jobs of the simulation take the sum of recorded durations. Simulated: the
 order of events with one thread each for coordinator and scheduler, and two jobs under way for each worker. Left out: networks,
 Dask's messages (a scheduler that sends and reads them takes a few times as long), heartbeats and losses of workers.
 
-Candidates of emulated targets are drawn by workers, in blocks, and taken in by the coordinator; those of a CPU by the coordinator.
+Candidates of emulated targets are drawn by workers, in blocks, and taken in by the coordinator; those of a CPU by the coordinator. Seconds
+are those of the processor, but for measurements on `cpu`: those are of the clock, and a loaded machine makes them longer.
 """
 
 
@@ -56,27 +63,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, simulate, train; write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--markdown", type=Path, help="file to write the page to")
-    parser.add_argument("--rows", type=int, default=ROWS, help="rows to train on; 0: none")
+    parser.add_argument("--rows", type=int, default=ROWS, help="rows to train on")
     parser.add_argument("--timed", type=int, default=TIMED, help="candidates timed on cpu; 0: none")
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--note", default="", help="what to tell of the machine under the parts")
+    parser.add_argument("--json", type=Path, help="sections to go on from, and to keep")
     chosen = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        page = ""
-        for section in _sections(Path(folder), chosen.rows, chosen.timed):
-            page += f"{section}\n"
-            if chosen.markdown is not None:
-                chosen.markdown.write_text(page, encoding="utf-8")
+    found: dict[str, dict[str, str]] = {}
+    if chosen.json is not None and chosen.json.exists():
+        found = json.loads(chosen.json.read_text())
+    for part in chosen.parts:
+        if part in found:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            sections = _sections(part, Path(folder), chosen.rows, chosen.timed)
+            text = "".join(f"{section}\n" for section in sections)
+        found[part] = {"day": f"{date.today()}", "note": chosen.note, "text": text}
+        if chosen.json is not None:
+            chosen.json.write_text(json.dumps(found, indent=1) + "\n")
+    page = "\n".join((INTRODUCTION.format(machine=f"two cores of {model_name()}"), *_page(found)))
     if chosen.markdown is None:
         print(page)
+    else:
+        chosen.markdown.write_text(page, encoding="utf-8")
     return 0
 
 
-def _sections(folder: Path, rows: int, timed: int) -> Iterator[str]:
-    yield INTRODUCTION
-    yield (
-        f"{os.getloadavg()[0]:.0f} threads wanted to run on the {os.cpu_count()} cores when this was written. All seconds are those of "
-        "the processor, but for measurements on `cpu`: those are of the clock, and a loaded machine makes them longer.\n"
-    )
-    recordings = [record(target(name), count, folder) for name, count in COUNTS.items()]
+def _page(found: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield the parts in order, each with the day it was measured on."""
+    for part in PARTS:
+        if part in found:
+            note = found[part]["note"] and f": {found[part]['note']}"
+            yield f"{found[part]['text'].rstrip()}\n\nMeasured on {found[part]['day']}{note}.\n"
+
+
+def _sections(part: str, folder: Path, rows: int, timed: int) -> Iterator[str]:
+    if part == "values":
+        yield from _values(timed)
+    elif part == "costs":
+        recordings = [record(target(name), count, folder) for name, count in COUNTS.items()]
+        yield from _cost_sections(recordings)
+    else:
+        edge = record(target("edge"), COUNTS["edge"], folder)
+        x, y = base_rows(edge.records, load_spec("edge"))
+        with started(2) as cluster:
+            yield from _trained(train_both(cluster.client, x, y, rows))
+
+
+def _cost_sections(recordings: Sequence[Recording]) -> Iterator[str]:
     with started(2) as cluster:
         largest = max(recordings, key=lambda one: one.job_bytes)
         submit = submit_seconds(cluster, largest.job_bytes, largest.result_bytes)
@@ -86,11 +120,6 @@ def _sections(folder: Path, rows: int, timed: int) -> Iterator[str]:
     yield _scheduling(scheduling, unnamed).markdown() + "\n"
     for one in recordings:
         yield from _simulated(one, submit, scheduling)
-    yield from _values(timed)
-    if rows:
-        x, y = base_rows(recordings[0].records, load_spec("edge"))
-        with started(2) as cluster:
-            yield from _trained(train_both(cluster.client, x, y, rows))
 
 
 def started(workers: int) -> Cluster:
@@ -172,6 +201,17 @@ def _simulated(one: Recording, submit: float, scheduling: dict[int, float]) -> I
     yield (
         f"\nShares are of the whole time. One coordinator keeps {most:.0f} workers busy with this target; "
         "beyond that it is the bound, and its largest part is named.\n"
+    )
+    yield store_limit(one.durations.mean(), one.costs.store)
+
+
+def store_limit(measured: float, stored: float) -> str:
+    """Say which rates make the store's share ``AIM``, by seconds to measure and to store one candidate."""
+    delivered, taken, most = WORKERS[-1] / measured, 1 / stored, AIM / stored
+    return (
+        f"The store alone takes {taken:,.0f} measurements a second; {WORKERS[-1]:,} workers that nothing holds up deliver "
+        f"{delivered:,.0f} of this target. So it stays under {AIM:.0%} of the time up to {most:,.0f} a second: those of "
+        f"{most * measured:,.0f} workers, or of {WORKERS[-1]:,} whose measurements take {WORKERS[-1] / most * 1e3:,.0f} ms or longer.\n"
     )
 
 

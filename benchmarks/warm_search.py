@@ -15,6 +15,7 @@ import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 from autotune.fusion.equivalence import EquivalenceClasses
@@ -99,30 +100,32 @@ def searched(graph: Graph, spec: HardwareSpec, folder: Path, seed: int) -> tuple
     return result.heuristic.measured_cycles, [one for n, one in zip(GRID, found, strict=True) if n <= MEASURE]  # fmt: skip
 
 
-def starts(name: str, seeds: int, done: set[tuple[str, int]]) -> Iterator[Start]:
-    """Search a network from every kind of store on every changed machine."""
+def starts(name: str, seeds: int, done: set[tuple[str, int, str]]) -> Iterator[Start]:
+    """Search a network from every kind of store on every changed machine, but for what is ``done``."""
     base = load_spec(BASE)
     graph = network(name, base.layout)
     machines = {change: changes(base)[change] for change in CHANGES}
+    missing = [
+        (seed, change, start)
+        for seed, change, start in product(range(seeds), CHANGES, STARTS)
+        if (change, seed, start) not in done
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        for seed in range(seeds):
-            missing = [change for change in CHANGES if (change, seed) not in done]
-            near = root / f"near-{seed}"
-            if missing:
+        for number, (seed, change, start) in enumerate(missing):
+            spec, place = machines[change], Path(folder) / str(number)
+            near = Path(folder) / f"near-{seed}"
+            if start == "nearest" and not near.exists():
                 near.mkdir()
                 searched(graph, base, near, seed)
-            for number, change in enumerate(missing):
-                spec = machines[change]
-                places = {start: root / f"{start}-{seed}-{number}" for start in STARTS}
-                places["cold"].mkdir()
-                shutil.copytree(near, places["nearest"])
-                places["same"].mkdir()
-                searched(graph, spec, places["same"], seed + seeds)
-                for start, place in places.items():
-                    heuristic, found = searched(graph, spec, place, seed)
-                    distance = machine_distance(base, spec)
-                    yield Start(name, change, distance, start, seed, heuristic, tuple(found))
+            if start == "nearest":
+                shutil.copytree(near, place)
+            else:
+                place.mkdir()
+            if start == "same":
+                searched(graph, spec, place, seed + seeds)
+            heuristic, found = searched(graph, spec, place, seed)
+            distance = machine_distance(base, spec)
+            yield Start(name, change, distance, start, seed, heuristic, tuple(found))
 
 
 def measure(networks: Sequence[str], seeds: int, kept: Path | None) -> list[Start]:
@@ -131,8 +134,7 @@ def measure(networks: Sequence[str], seeds: int, kept: Path | None) -> list[Star
     if kept is not None and kept.exists():
         rows = [Start(**row | {"curve": tuple(row["curve"])}) for row in json.loads(kept.read_text())]  # fmt: skip
     for name in networks:
-        done = {(one.change, one.seed) for one in rows if one.network == name and one.start == STARTS[-1]}  # fmt: skip
-        rows = [one for one in rows if one.network != name or (one.change, one.seed) in done]
+        done = {(one.change, one.seed, one.start) for one in rows if one.network == name}
         for one in starts(name, seeds, done):
             rows.append(one)
             if kept is not None:

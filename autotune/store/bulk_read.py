@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Queue
 from typing import Any
@@ -20,8 +20,7 @@ from autotune.store.export_columns import JOINED, SEPARATOR
 AT_ONCE = 1 << 16
 """Rows, or numbers of rows, that are read at once."""
 READERS = 2
-"""Threads that read a file: reading takes twice as long as writing Parquet does."""
-_FILE_OPTIONS = {"adbc.sqlite.query.batch_rows": str(AT_ONCE)}
+"""Threads that read a store: reading takes twice as long as writing Parquet does."""
 _MOST_PIECES = 10_000
 _TRIES = 100
 _QUEUED = 2
@@ -39,10 +38,18 @@ class Dialect:
     byte: str
     joined: str
     hint: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of the driver's statements."""
 
 
 FILE = Dialect(
-    "CAST(x'{}' AS TEXT)", "{} IN ({})", "{}", "x'{}'", "CAST({} AS BLOB)", "NOT INDEXED"
+    "CAST(x'{}' AS TEXT)",
+    "{} IN ({})",
+    "{}",
+    "x'{}'",
+    "CAST({} AS BLOB)",
+    "NOT INDEXED",
+    {"adbc.sqlite.query.batch_rows": str(AT_ONCE)},
 )
 SERVER = Dialect(
     "convert_from(decode('{}', 'hex'), 'UTF8')",
@@ -51,7 +58,6 @@ SERVER = Dialect(
     r"'\x{}'::bytea",
     "{}",
 )
-
 """A server decodes names for every row again, a third of its time, unless a query of its own does so once."""
 
 
@@ -98,23 +104,34 @@ def file_snapshot(path: str, wanted: Wanted) -> Snapshot:
             for reader in readers:
                 _value(reader, "SELECT count(*) FROM meta")  # begins the transaction
             if _value(watch, "PRAGMA data_version") == before:
-                return Snapshot(_texts(readers[0]), _pieces(readers, wanted))
+                return Snapshot(_texts(readers[0]), _pieces(readers, wanted, FILE))
             for reader in readers:
                 reader.close()
     raise TimeoutError("another process writes without a pause")
 
 
 def server_snapshot(url: str, schema: str, wanted: Wanted) -> Snapshot:
-    """Read a store on a PostgreSQL server, which sends binary columns (``COPY``)."""
+    """Read a store on a PostgreSQL server, which sends binary columns (``COPY``).
+
+    Every reader has a connection, and so a process of the server. The first one exports its snapshot to the others.
+    """
     from adbc_driver_postgresql import dbapi
 
-    connection = dbapi.connect(url)
+    readers = [dbapi.connect(url) for _ in range(READERS)]
+    _begin(readers[0], schema)
+    snapshot = _value(readers[0], "SELECT pg_export_snapshot()")
+    for reader in readers[1:]:
+        _begin(reader, schema, snapshot)
+    return Snapshot(_texts(readers[0]), _pieces(readers, wanted, SERVER))
+
+
+def _begin(connection: Any, schema: str, snapshot: str | None = None) -> None:
+    """Begin a transaction that sees one state: that of a ``snapshot`` of another connection, else its own."""
     with connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        if snapshot is not None:
+            cursor.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
         cursor.execute(f'SET search_path TO "{schema}"')
-    query = wanted.query(SERVER)
-    read = partial(_put_all, connection, {}, [f"{query} ORDER BY id"])
-    return Snapshot(_texts(connection), _in_turns([read], pieces=1))
 
 
 def _value(connection: Any, query: str) -> Any:
@@ -130,19 +147,19 @@ def _texts(connection: Any) -> tuple[Any, Any]:
     return tuple(found[name].combine_chunks() for name in ("digest", "text"))
 
 
-def _pieces(readers: Sequence[Any], wanted: Wanted) -> Iterator[Any]:
-    """Yield the measurements of a file; readers take pieces of it in turns."""
+def _pieces(readers: Sequence[Any], wanted: Wanted, dialect: Dialect) -> Iterator[Any]:
+    """Yield the measurements of a store; readers take pieces of it in turns."""
     with readers[0].cursor() as cursor:
         cursor.execute("SELECT coalesce(min(id), 0), coalesce(max(id), -1) FROM records")
         first, last = cursor.fetchone()
     step = max(AT_ONCE, (last - first) // _MOST_PIECES + 1)
-    query = wanted.query(FILE)
+    query = wanted.query(dialect)
     queries = [
         f"{query} AND id BETWEEN {start} AND {start + step - 1} ORDER BY id"
         for start in range(first, last + 1, step)
     ]
     reads = [
-        partial(_put_all, reader, _FILE_OPTIONS, queries[number :: len(readers)])
+        partial(_put_all, reader, dialect.options, queries[number :: len(readers)])
         for number, reader in enumerate(readers)
     ]
     return _in_turns(reads, len(queries))

@@ -61,8 +61,8 @@ class Carried:
         evaluator: CandidateEvaluator,
         plans: Sequence[Partition],
         limit: int,
-    ) -> str:
-        """Measure the groups of some plans, at most ``limit`` candidates; return what was done in one line.
+    ) -> None:
+        """Measure the groups of some plans, at most ``limit`` candidates.
 
         Of each group the schedules count that are expected to be best: carried ones, repaired ones, or others.
         """
@@ -71,7 +71,6 @@ class Carried:
         rows = [[(group, one) for one in best(group, MEASURED)] for group in groups.values()]
         turns = chain.from_iterable(zip_longest(*rows))
         evaluator.measure(list(filter(None, turns))[: max(0, limit)])
-        return self.line(problem, evaluator, plans[-1])
 
     def line(self, problem: FusionProblem, evaluator: CandidateEvaluator, other: Partition) -> str:
         """Say where the search began, and how many schedules of the neighbour's plan fit, or of the ``other`` one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import in_fixed_order
 from autotune.tuner.result import GraphSearch, PlanResult, measured_choices, plan_result
 from autotune.tuner.schedules import GroupCosts
-from autotune.tuner.strategies.strategy import SearchState, Wanted
+from autotune.tuner.strategies.strategy import Proposal, SearchState, Strategy, Wanted
 from autotune.tuner.strategies.table import STRATEGIES
 
 if TYPE_CHECKING:
@@ -131,29 +131,21 @@ class _Search:
         history: list[TriedPlan] = []
         stop: KeyboardInterrupt | TargetError | None = None
         certificate: Certificate | None
-        began_from: list[str] = []
-        opened: list[Partition] = []
-
-        def open_with() -> None:
-            _measure_heuristic(self.evaluator, choices)
-            if carried is not None:
-                limit = self.options.measure - len(self.evaluator.records)
-                limit -= self._reserved(state, baselines)
-                opened.append(state.prover.prove(state.plans).partition)
-                plans = (*opened, *carried.plans[:1], heuristic)
-                began_from.append(carried.measure(problem, self.evaluator, plans, limit))
-
-        if carried is not None and not self.options.measure:
-            began_from.append(carried.line(problem, self.evaluator, heuristic))
+        opening = None if carried is None else self._opening(state)
         try:
-            self._try_all(state, open_with, baselines, history)
+            self._try_all(state, choices, opening, baselines, history)
+            if carried is not None and opening is not None:
+                plans = (opening.partition, *carried.plans[:1], heuristic)
+                left = self._end(state, baselines) - len(self.evaluator.records)
+                self.costs.heed_neighbour(True)
+                carried.measure(problem, self.evaluator, plans, left)
             self._cover(state, baselines)
-            best = self._best(state, (*_partitions(history), *opened), (*baselines, heuristic))
+            best = self._best(state, _partitions(history), (*baselines, heuristic))
             found = self._result(best)
             certificate = self._certificate(state, found, best)
             problem.report("measure", 1, 1)
         except (KeyboardInterrupt, TargetError) as reason:
-            stop, tried, certificate = reason, (*_partitions(history), *opened), None
+            stop, tried, certificate = reason, _partitions(history), None
             found = self._found_so_far(state, choices, tried, stop)
         result = GraphSearch(
             plan=self._plan(found),
@@ -170,7 +162,7 @@ class _Search:
             bound=network_bound(graph, self.target.spec) if has_bound(self.target.spec) else None,
             curves=state.study.curves(self.options.strategy),
             stopped="" if stop is None else str(stop) or "interrupted",
-            began_from="".join(began_from),
+            began_from="" if carried is None else carried.line(problem, self.evaluator, heuristic),
         )
         if isinstance(stop, KeyboardInterrupt):
             raise SearchInterrupted(result) from None
@@ -261,6 +253,17 @@ class _Search:
             return None
         return Carried.find(self.problem, self.evaluator, self.options, self.storage, compared)
 
+    def _opening(self, state: SearchState) -> Proposal | None:
+        """Return the plan that a neighbour's measurements let expect; None where nothing is measured."""
+        if not self.options.measure:
+            return None
+        plan = state.prover.prove(state.plans).partition
+        return Proposal(plan, state.cover(plan))
+
+    def _end(self, state: SearchState, baselines: Sequence[Partition]) -> int:
+        """Return after how many measurements only those of the ``baselines`` follow."""
+        return self.options.measure - self._reserved(state, baselines)
+
     def _reserved(self, state: SearchState, plans: Sequence[Partition]) -> int:
         """Return how many measurements to keep for ``plans`` that are compared; 0 where that is over half of them."""
         groups = {group.key for plan in plans for group in state.groups(plan)}
@@ -284,13 +287,14 @@ class _Search:
     def _try_all(
         self,
         state: SearchState,
-        open_with: Callable[[], None],
+        choices: Sequence[Choice],
+        opening: Proposal | None,
         baselines: Sequence[Partition],
         tried: list[TriedPlan],
     ) -> None:
         """Try the proposals of the strategy until the trials or the measurements are spent; ``tried`` takes them.
 
-        ``open_with`` measures what does not depend on the strategy. Measurements of the ``baselines`` are kept for the end.
+        Before them the heuristic ``choices`` are measured. Measurements of the ``baselines`` are kept for the end.
         """
         options, evaluator = self.options, self.evaluator
         strategy = STRATEGIES[options.strategy]
@@ -298,9 +302,10 @@ class _Search:
         first = next(proposals)
         evaluator.expected = options.measure
         if options.measure:
-            open_with()
-        end = options.measure - self._reserved(state, baselines)
-        for number, proposal in enumerate(chain((first,), proposals)):
+            _measure_heuristic(evaluator, choices)
+        end = self._end(state, baselines)
+        tries = self._proposals(state, strategy, chain((first,), proposals), opening)
+        for number, proposal in enumerate(tries):
             left = end - len(evaluator.records)
             free, paid = self._split(proposal.candidates)
             wanted = (*free, *paid[: max(0, left)])
@@ -316,6 +321,34 @@ class _Search:
             tried.append(TriedPlan(proposal.partition, strategy.name, len(evaluator.records), cost))
             if number + 1 >= options.trials or (left <= len(paid) and options.measure):
                 break
+
+    def _proposals(
+        self,
+        state: SearchState,
+        strategy: Strategy,
+        proposals: Iterator[Proposal],
+        opening: Proposal | None,
+    ) -> Iterator[Proposal]:
+        """Yield the ``opening``, what the strategy proposes, then the plan that a search without a neighbour begins with,
+        and what the strategy makes of it.
+
+        A neighbour may make a plan look poor that is best here. So measurements that are left doubt it.
+        """
+        if opening is None:
+            yield from proposals
+            return
+        yield opening
+        yield from proposals
+        self.costs.heed_neighbour(False)
+        yield self._alone(state)
+        yield from strategy.proposals(state)
+
+    def _alone(self, state: SearchState) -> Proposal:
+        """Return the plan that the model alone expects to be best, as if nothing were measured."""
+        costs = self.costs.unmeasured()
+        plan = Prover(FusionProblem(self.problem.graph, costs)).prove(state.plans).partition
+        best = ((group, costs.best(group, 1)) for group in state.groups(plan))
+        return Proposal(plan, tuple((group, rows[0]) for group, rows in best if rows))
 
     def _split(self, candidates: Sequence[Wanted]) -> tuple[list[Wanted], list[Wanted]]:
         """Return candidates that earlier measurements answer for, and those that have to be measured."""

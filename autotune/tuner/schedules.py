@@ -102,6 +102,7 @@ class GroupCosts:
         self._deep: set[str] = set()
         self._cautions: dict[tuple[str, Schedule], float] = {}
         self._transfer: Transfer | None = None
+        self._heeds_neighbour = True
 
     @property
     def model(self) -> CostModel:
@@ -122,6 +123,17 @@ class GroupCosts:
         self._transfer = Transfer.of(records, there, model, self._ranking)
         self._scored.clear()
         return self._transfer
+
+    def unmeasured(self) -> GroupCosts:
+        """Return costs by the model alone, without measurements of this machine or a neighbour."""
+        ranking = self._ranking
+        return GroupCosts(ranking.model, self.spec, self.objective, ranking.seed, (), self._workers)
+
+    def heed_neighbour(self, is_heeded: bool) -> None:
+        """Predict with a neighbour's measurements, or as if there were no neighbour; own measurements stay."""
+        if self._transfer is not None and is_heeded != self._heeds_neighbour:
+            self._heeds_neighbour = is_heeded
+            self._scored.clear()
 
     def observe(self, records: Iterable[Record]) -> None:
         """Take in measurements; they override predictions."""
@@ -231,9 +243,9 @@ class GroupCosts:
         self, alike: Group, rows: tuple[ScoredSchedule, ...]
     ) -> tuple[ScoredSchedule, ...]:
         """Return ranked schedules, and those of a neighbour, by ascending cost."""
-        hints = None if self._transfer is None or not rows else self._transfer.hints(alike)
-        if hints is None:
+        if self._transfer is None or not self._heeds_neighbour or not rows:
             return rows
+        hints = self._transfer.hints(alike)
         made = {row.schedule: replace(row, correction=hints.correction) for row in rows}
         if hints.rows:
             carried = _rows(self._ranking.predict(alike, [one.schedule for one in hints.rows]))

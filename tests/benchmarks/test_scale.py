@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from autotune.measure.batching import BATCH
+from benchmarks.scale import store_limit
 from benchmarks.scale_simulation import Costs, simulate
 
 FREE = Costs(0, 0, 0, 0, 0, 0)
@@ -43,3 +44,15 @@ def test_dask_schedules_jobs_for_workers_that_exist_in_its_state_only() -> None:
     from benchmarks.scale_costs import scheduler_seconds
 
     assert scheduler_seconds(3) > 0 < scheduler_seconds(3, is_named=False)
+
+
+def test_the_rate_at_which_the_store_is_within_its_share() -> None:
+    """20 µs a row: 50,000 a second, 2,500 within 5 %, so 5 workers of 2 ms or a thousand of 400 ms."""
+    told = store_limit(0.002, 20e-6)
+    assert (
+        "takes 50,000 measurements a second; 1,000 workers" in told and "deliver 500,000 of" in told
+    )
+    assert (
+        "up to 2,500 a second: those of 5 workers, or of 1,000 whose measurements take 400 ms"
+        in told
+    )

@@ -97,22 +97,26 @@ def test_texts_that_come_as_one_are_parted_as_they_were(
             assert len(chunk.dictionary) <= len(texts)
 
 
-def test_pieces_of_a_file_keep_their_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["file", "server"])
+def test_pieces_keep_their_order(
+    place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Numbers of rows far apart make many pieces, some of them empty, for several readers."""
-    with Store.open(tmp_path / "a.db") as store:
+    url = str(tmp_path / "a.db") if place == "file" else request.getfixturevalue("server_url")
+    with Store.open(url) as store:
         store.add([record(i) for i in range(300)])
-        edit(
-            str(tmp_path / "a.db"),
-            "UPDATE records SET id = id * 30000 WHERE id % 7 > 2 OR id > 299",
-        )
+        edit(url, "UPDATE records SET id = id * 30000 WHERE id - id / 7 * 7 > 2 OR id > 299")
         assert assert_equal(store, tmp_path, ["p"]) == 300
 
 
-def test_an_export_beside_a_writer_has_one_state(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    with Store.open(path) as store:
+@pytest.mark.parametrize("place", ["file", "server"])
+def test_an_export_beside_a_writer_has_one_state(
+    place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = str(tmp_path / "a.db") if place == "file" else request.getfixturevalue("server_url")
+    with Store.open(url) as store:
         store.add([record(0)])
-        with run_python(APPEND, path, 1, 400, 5) as writer:
+        with run_python(APPEND, url, 1, 400, 5) as writer:
             assert writer.stdout is not None
             writer.stdout.readline()  # it writes now
             sizes = []

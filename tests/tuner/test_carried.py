@@ -93,3 +93,28 @@ def test_a_budget_is_kept(known: Path, tmp_path: Path) -> None:
     result = searched(copied(known, tmp_path / "a"), SLOW, 9)
     assert result.heuristic is not None
     assert len(result.records) <= max(9, len(result.heuristic.groups))
+
+
+@pytest.mark.parametrize("measure", [14, 40])
+def test_a_strategy_tries_its_plan_before_all_else_that_a_neighbour_knew(
+    measure: int, known: Path, tmp_path: Path
+) -> None:
+    result = searched(copied(known, tmp_path / "a"), SLOW, measure)
+    cold = searched(tmp_path, SLOW, measure)
+    assert result.began_from and not cold.began_from
+    assert result.heuristic is not None
+    first = result.history[0]
+    assert first.cost is not None
+    assert first.measurements <= len(result.heuristic.groups) + len(first.partition.groups)
+    assert result.found.measured_cycles is not None and cold.found.measured_cycles is not None
+    assert result.found.measured_cycles <= cold.found.measured_cycles
+
+
+def test_the_plan_that_a_cold_search_begins_with_is_tried_too(known: Path, tmp_path: Path) -> None:
+    result = searched(copied(known, tmp_path / "a"), SLOW, 80)
+    cold = searched(tmp_path, SLOW, 80).history[0]
+    assert len(result.history) > 2
+    tried = {trial.partition: trial.cost for trial in result.history}
+    assert tried[cold.partition] is not None
+    assert result.found.measured_cycles is not None and cold.cost is not None
+    assert result.found.measured_cycles <= cold.cost

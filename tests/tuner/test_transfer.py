@@ -96,3 +96,20 @@ def test_other_groups_are_predicted_as_before() -> None:
     other: Group = layer("matmul", a=(64, 128), b=(128, 64))
     here, _ = carried(SLOW, 0.7)
     assert here.best(other, 5) == costs(SLOW).best(other, 5)
+
+
+def test_a_neighbour_that_is_not_heeded_tells_nothing_until_it_is_again() -> None:
+    here, plain = carried(SLOW, 0.7, 1.3)[0], costs(SLOW)
+    heeded = here.best(GROUP, 1000)
+    here.heed_neighbour(False)
+    assert here.best(GROUP, 1000) == plain.best(GROUP, 1000) != heeded
+    here.heed_neighbour(True)
+    assert here.best(GROUP, 1000) == heeded
+
+
+def test_costs_of_the_model_alone_know_no_measurement() -> None:
+    here, plain = carried(SLOW, 0.7, 1.3)[0], costs(SLOW)
+    own = measured(plain.best(GROUP, 3)[2], 1.2)
+    here.observe([replace(own, profile_id=SLOW.profile_id)])
+    assert any(one.is_measured for one in here.best(GROUP, 1000))
+    assert here.unmeasured().best(GROUP, 1000) == plain.best(GROUP, 1000)
