@@ -117,7 +117,10 @@ def products(draw: st.DrawFn) -> Graph:
         a = draw(operand(b, (*batch, rows, depth), first))
         turned = draw(st.integers(0, 1))
         shape = (columns, depth) if turned else (depth, columns)
-        weight = b.constant(whole(rng, second, shape), "w", second)
+        if draw(st.booleans()):
+            weight = b.constant(whole(rng, second, shape), "w", second)
+        else:
+            weight = b.input("other", (*draw(st.sampled_from(((), batch))), *shape), second)
         y = b.add(K.MATMUL, a, weight, trans_b=turned, **zeros)
         scale = rng.uniform(0.001, 0.1, columns).astype(np.float32)
     else:

@@ -24,7 +24,11 @@ from autotune.targets.native.codegen.gemm.blocking import (
 from autotune.targets.native.codegen.gemm.blocks import step_blocks
 from autotune.targets.native.codegen.gemm.loops import Loops, loops_of, packed
 from autotune.targets.native.codegen.gemm.narrow_blocking import narrow_blocking
-from autotune.targets.native.codegen.gemm.narrow_shape import NarrowShape, narrow_loops
+from autotune.targets.native.codegen.gemm.narrow_shape import (
+    NarrowShape,
+    lanes_in_memory,
+    narrow_loops,
+)
 from autotune.targets.native.codegen.gemm.packing import packed_width
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.panels import goes_in_blocks
@@ -115,8 +119,8 @@ def _product(shape: GemmShape, isa: VectorIsa) -> Work:
 
 def _narrow_product(shape: NarrowShape, isa: VectorIsa) -> Work:
     """Return the counts of a narrow product: a group of its reduction is a step, and pairs of bytes take a
-    second instruction to be added."""
-    loops, _ = narrow_loops(shape, isa)
+    second instruction to be added. What is copied counts by the words of its panels."""
+    loops, groups = narrow_loops(shape, isa)
     blocking = narrow_blocking(shape, loops, isa, shape.product.panel)
     plan = tile_plan(shape, isa)
     found = _tiled(shape.product, loops, blocking, isa, 1)
@@ -128,6 +132,13 @@ def _narrow_product(shape: NarrowShape, isa: VectorIsa) -> Work:
         found["product_ends"] += pairs * min(plan.rows, TILE_ROWS)
     elif shape.dot(isa).group == 2 and not shape.is_bf16:
         found["product_fmas"] *= 2
+    memory = lanes_in_memory(shape) if shape.copies else None
+    if memory is not None:
+        lanes = -(-loops.vector.size // isa.lanes) * isa.lanes
+        across = memory.steps[-1] == 1
+        dense = memory.stride == 1
+        name = "packed_dense" if dense else "packed_across" if across else "packed_gather"
+        found[name] += groups.panel_words(lanes)
     return found
 
 

@@ -105,6 +105,17 @@ def test_a_product_of_bf16_takes_half_of_the_multiply_adds() -> None:
     assert found["product_steps"] == wide["product_steps"]
 
 
+@pytest.mark.parametrize(("k", "n", "name"), [(40, 1, "packed_dense"), (1, 98, "packed_across")])
+def test_a_product_of_bytes_that_copies_counts_the_words_of_its_panels(
+    k: int, n: int, name: str
+) -> None:
+    shape = GemmShape(m=24, n0=40, k0=98, a_m=98, a_k0=1, b_k0=k, b_n0=n, c_m=40, c_n0=1, panel=32)
+    packed = NarrowShape(shape, Factor(Format.UINT8), Factor(Format.UINT8))
+    copying = kernel_work(KernelSpec(replace(packed, copies=True), AVX512_BF16))
+    assert copying[name] == 48 * (1 + -(-98 // 4))
+    assert kernel_work(KernelSpec(packed, AVX512_BF16))[name] == 0
+
+
 @pytest.mark.parametrize(
     ("kind", "counted"),
     [

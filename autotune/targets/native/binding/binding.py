@@ -27,7 +27,7 @@ from autotune.targets.native.binding.packing import GROWTH, Packed, packed
 from autotune.targets.native.binding.tile_runs import with_run
 from autotune.targets.native.binding.vector_runs import ROUNDED, Piece, RunWriter, generable
 from autotune.targets.native.binding.words import word_call
-from autotune.targets.native.codegen.gemm.narrow_blocking import narrow_panel_width
+from autotune.targets.native.codegen.gemm.narrow_blocking import copied_product, narrow_panel_width
 from autotune.targets.native.codegen.gemm.narrow_shape import BYTES, Factor, NarrowShape
 from autotune.targets.native.codegen.gemm.panels import panel_width
 from autotune.targets.native.codegen.gemm.shape import (
@@ -167,9 +167,15 @@ class Binder:
             plain = replace(plain, lanes=lanes, c_format=operands["c"].format)
         factor = "a" if vector_axis(plain) is VectorAxis.M else "b"
         constant = operands[factor]
-        if not self._is_constant(constant) or (factor == "b" and plain.n1 > 1):
+        if factor == "b" and plain.n1 > 1:
             return None
         shape = narrow_shape(leaf, plain)
+        if not self._is_constant(constant):
+            copied = copied_product(shape, isa)
+            if copied is None:
+                return None
+            places = tuple(operands[name] for name in plain.operands)
+            return Call(KernelSpec(copied, isa), places, _trip(leaf, copied))
         tensor = self.program.tensors[constant.number]
         width = narrow_panel_width(shape, isa)
         shape = replace(shape, product=replace(shape.product, panel=width))
@@ -177,11 +183,8 @@ class Binder:
         if panels is None or panels.elements > _most_words(panels, prod(tensor.shape)):
             return None
         operands = {**operands, factor: Operand(Space.POOL, 0, panels.at)}
-        numbers = (
-            (Affine.of(0, (leaf.instruction.get("k_level"), 1)),) if shape.product.numbers else ()
-        )
         places = tuple(operands[name] for name in shape.product.operands)
-        return Call(KernelSpec(shape, isa), places, numbers, packed=panels)
+        return Call(KernelSpec(shape, isa), places, _trip(leaf, shape), packed=panels)
 
     def _is_constant(self, operand: Operand) -> bool:
         """Whether an operand lies in a constant tensor."""
@@ -337,6 +340,12 @@ def narrow_shape(leaf: Leaf, shape: GemmShape) -> NarrowShape:
     get = leaf.instruction.get
     a, b = (Factor(Format(get(f"{x}_format")), get(f"{x}_zero")) for x in ("a", "b"))
     return NarrowShape(replace(shape, panel=1), a, b)
+
+
+def _trip(leaf: Leaf, shape: NarrowShape) -> tuple[Affine, ...]:
+    """What the kernel goes by: the trip of the reduction loop, or nothing."""
+    level = leaf.instruction.get("k_level")
+    return (Affine.of(0, (level, 1)),) if shape.product.numbers else ()
 
 
 def _most_words(panels: NarrowPacked, elements: int) -> int:

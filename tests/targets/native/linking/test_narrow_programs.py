@@ -22,6 +22,7 @@ from autotune.targets.native.codegen.tile_runs.tile_run import TileRun
 from autotune.targets.native.codegen.vector.vector_run import VectorRun
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available, host_isa
+from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, AVX512_VNNI
 from autotune.targets.native.linking.loader import bind
 from tests.lowering.lowering_case import lowered
 from tests.lowering.test_narrow import fed, products
@@ -222,3 +223,48 @@ def test_a_padded_buffer_stays_narrow_where_all_that_read_it_widen(
         np.testing.assert_array_equal(got["y"].reshape(7, 20), x[1:-1, 1:-1] + x[2:, 2:])
         if reduced:
             np.testing.assert_array_equal(got["z"], x.sum(1))
+
+
+def of_activations(a: Format, b: Format, rows: int, depth: int, columns: int) -> Program:
+    """y = (a − 11) · (b − 3)ᵀ of bytes that are no constants: queries by keys."""
+    second = -(-rows * depth // 4) * 4
+    c = -(-(second + depth * columns) // 4)
+    return one_core(
+        load(0, 0, rows * depth, format=int(a)),
+        load(1, second // 4, depth * columns, format=int(b)),
+        make(Opcode.MATMUL, m=rows, n0=columns, k0=depth, a_m=depth, a_k0=1, b_base=second,
+             b_k0=1, b_n0=depth, c_base=c, c_m=columns, c_n0=1, a_format=int(a),
+             b_format=int(b), a_zero=11, b_zero=3, accumulate=int(When.NEVER)),
+        store(2, c, rows * columns, format=int(Format.INT32)),
+        tensors=(
+            tensor("a", rows * depth, format=a),
+            tensor("b", depth * columns, format=b),
+            tensor("y", rows * columns, role=Role.OUTPUT, format=Format.INT32),
+        ),
+        elements=c + rows * columns,
+    )  # fmt: skip
+
+
+@needs_llvm
+@pytest.mark.parametrize(("a", "b"), [(U8, U8), (S8, U8), (U8, S8), (S8, S8)])
+@pytest.mark.parametrize(("rows", "depth"), [(9, 35), (24, 64), (1, 35)])
+def test_products_of_two_activations_copy_a_factor_where_fours_are_multiplied(
+    compiler: Compiler, a: Format, b: Format, rows: int, depth: int
+) -> None:
+    program = of_activations(a, b, rows, depth, 40)
+    kernels = {
+        isa: [c.kernel for c in bind(program, isa).calls if isinstance(c.kernel, KernelSpec)]
+        for isa in (AVX512_VNNI, AVX512, AVX2)
+    }
+    (copied,) = [kernel.constants for kernel in kernels.pop(AVX512_VNNI)]
+    assert isinstance(copied, NarrowShape) and copied.copies
+    assert not any(kernels.values()), "compiled without dot products of fours"
+    rng = np.random.default_rng(5)
+    arrays = {
+        name: rng.integers(-128, 128, count).astype(np.int8).view(ARRAY_TYPES[format])
+        for name, format, count in (("a", a, rows * depth), ("b", b, 40 * depth))
+    }
+    left, right = (arrays[x].astype(np.int64).reshape(-1, depth) for x in ("a", "b"))
+    for how in (compiler, None):
+        got = executed(program, arrays, how)["y"].reshape(rows, 40)
+        np.testing.assert_array_equal(got, (left - 11) @ (right - 3).T)

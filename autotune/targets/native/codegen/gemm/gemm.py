@@ -103,12 +103,14 @@ class GemmWriter:
         if self._goes_in_blocks():
             self._in_blocks(place)
             return
-        buffer = ""
-        if self.local is not None:
-            elements = self.loops.depth * self.blocking.width
-            buffer = self.writer.value(f"alloca [{elements} x float], align 64")
+        words = self._buffer_words()
+        buffer = self.writer.value(f"alloca [{words} x float], align 64") if words else ""
         outer = self.loops.outer
         self._repeat(outer.size, lambda i: self._blocks(self._moved(place, i, outer), buffer))
+
+    def _buffer_words(self) -> int:
+        """Words of a panel that is copied to the stack; 0 where none is."""
+        return 0 if self.local is None else self.loops.depth * self.blocking.width
 
     def _place(self) -> Place:
         """Where all begins."""
@@ -163,16 +165,20 @@ class GemmWriter:
             following = self.blocking.ahead * self._panel_elements()
             coming = self.writer.offset(place.lanes, following, self._lane_kind)
             place = replace(place, coming=coming)
-        if self.local is not None:
-            columns = _columns(panels, self.local.vector.lanes)
-            width, reductions = self.blocking.width, self.local.reductions
-            pack = PanelPack(self.writer, self.isa, columns, width, reductions)
-            pack.write(place.lanes, buffer)
+        if buffer:
+            self._copy(place.lanes, panels, buffer)
             place = replace(place, lanes=buffer)
         before = 0
         for tiles in panels.tiles:
             self._rows(place, tiles, partial(self._tile, panels, tiles.rows), before)
             before += tiles.count
+
+    def _copy(self, source: str, panels: Panels, buffer: str) -> None:
+        """Fill the buffer with the panel that begins at ``source``."""
+        assert self.local is not None, "panels of fp32 are copied by their loops"
+        columns = columns_of(panels, self.local.vector.lanes)
+        width, reductions = self.blocking.width, self.local.reductions
+        PanelPack(self.writer, self.isa, columns, width, reductions).write(source, buffer)
 
     def _rows_outside(self, place: Place) -> None:
         for tiles in self.blocking.panels[0].tiles:
@@ -217,7 +223,7 @@ class GemmWriter:
 
     def _tile(self, panels: Panels, count: int, place: Place, first: Index) -> None:
         row1, row0, stride = self.loops.row1, self.loops.row0, self.loops.vector.lanes
-        columns = _columns(panels, stride)
+        columns = columns_of(panels, stride)
         padded = self.local is not None or self.shape.panel is not None
         read = replace(columns, last_lanes=self.isa.lanes) if padded else columns
         rows = self._offsets(first, count, row1.broadcast, row0.broadcast)
@@ -308,5 +314,6 @@ class GemmWriter:
         self.writer.end(loop)
 
 
-def _columns(panels: Panels, stride: int) -> Columns:
+def columns_of(panels: Panels, stride: int) -> Columns:
+    """The lanes of a panel whose neighbours lie ``stride`` elements apart."""
     return Columns(panels.vectors, panels.last_lanes, stride)

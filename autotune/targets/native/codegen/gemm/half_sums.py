@@ -55,7 +55,7 @@ class HalfSums(NarrowSums):
         spread = writer.value(f"shufflevector {words} {single}, {words} poison, {zeros}")
         return writer.value(f"bitcast {words} {spread} to {self._pairs_kind}")
 
-    def _multiplied(self, scalar: str, column: str, total: str) -> str:
+    def multiplied(self, scalar: str, column: str, total: str) -> str:
         kind, pairs, dot = self._kind, self._pairs_kind, self.shape.dot(self.isa)
         if self.isa.tiles is not None:
             for x, y in zip(self._widened(scalar), self._widened(column), strict=True):

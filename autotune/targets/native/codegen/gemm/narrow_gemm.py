@@ -15,11 +15,19 @@ from dataclasses import dataclass
 from autotune.errors import ProgramError
 from autotune.isa.formats import Format
 from autotune.isa.functions import UnaryFn
+from autotune.targets.native.codegen.gemm.blocking import Panels
 from autotune.targets.native.codegen.gemm.epilogue import EndRows, Ends, TileEnd, conditions
-from autotune.targets.native.codegen.gemm.gemm import GemmWriter, Index, Place
+from autotune.targets.native.codegen.gemm.gemm import GemmWriter, Index, Place, columns_of
 from autotune.targets.native.codegen.gemm.half_sums import HalfSums
 from autotune.targets.native.codegen.gemm.narrow_blocking import narrow_blocking
-from autotune.targets.native.codegen.gemm.narrow_shape import Groups, NarrowShape, narrow_loops
+from autotune.targets.native.codegen.gemm.narrow_pack import NarrowPanelPack
+from autotune.targets.native.codegen.gemm.narrow_shape import (
+    Groups,
+    MemoryLanes,
+    NarrowShape,
+    lanes_in_memory,
+    narrow_loops,
+)
 from autotune.targets.native.codegen.gemm.narrow_sums import NarrowSums
 from autotune.targets.native.codegen.gemm.register_tile import Columns, Rows
 from autotune.targets.native.codegen.gemm.tile_plan import TilePlan, tile_plan
@@ -73,6 +81,28 @@ class NarrowWriter(GemmWriter):
         else:
             TileProducts(self, plan, unit).write(place)
 
+    def _buffer_words(self) -> int:
+        return self.groups.panel_words(self.blocking.width) if self.narrow.copies else 0
+
+    def _copy(self, source: str, panels: Panels, buffer: str) -> None:
+        lanes = self._memory
+        columns, width = columns_of(panels, lanes.stride), self.blocking.width
+        NarrowPanelPack(
+            self.writer, self.isa, self.narrow, self.groups, columns, lanes.steps, width
+        ).write(source, buffer)
+
+    @property
+    def _memory(self) -> MemoryLanes:
+        """Where the factor in lanes lies that is copied."""
+        found = lanes_in_memory(self.narrow)
+        if found is None:
+            raise ProgramError("narrow matmul: a factor in pieces is not copied; give its panels")
+        return found
+
+    @property
+    def _lane_kind(self) -> str:
+        return "i8" if self.narrow.copies else ELEMENTS[self.shape.panel_format]
+
     @property
     def _scalar_kind(self) -> str:
         return ELEMENTS[self.narrow.broadcast.format]
@@ -81,6 +111,8 @@ class NarrowWriter(GemmWriter):
         return False
 
     def _panel_elements(self) -> int:
+        if self.narrow.copies:
+            return self.blocking.width * self._memory.stride
         return self.groups.panel_words(self.blocking.width)
 
     def _end(self, columns: Columns, place: Place, rows: EndRows, first: Index) -> TileEnd:

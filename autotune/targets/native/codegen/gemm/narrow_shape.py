@@ -52,14 +52,20 @@ class NarrowShape:
     ``product`` has strides of a and b in elements, those of the rest in words. Its ``panel`` = NR says
     how the factor of ``vector_axis(product)`` is packed: panels of [NR] INT32 that sums of bytes begin from,
     and then [outer reductions][⌈run / group⌉][NR][group] signed bytes, or bf16, zeros behind each run.
-    Raises ProgramError for bytes by bf16.
+    A product that ``copies`` is given both factors of bytes as they are, and makes each panel on the stack.
+    Raises ProgramError for bytes by bf16, and for bf16 that is copied.
     """
 
     product: GemmShape
     a: Factor
     b: Factor
+    copies: bool = False
 
     def __post_init__(self) -> None:
+        if self.copies and Format.BF16 in (self.a.format, self.b.format):
+            raise ProgramError(
+                "narrow matmul: panels of bytes alone are copied; give constant bf16"
+            )
         if (self.a.format is Format.BF16) != (self.b.format is Format.BF16):
             raise ProgramError(
                 f"narrow matmul: {self.a.format.name} by {self.b.format.name}; give BF16 on both sides"
@@ -129,6 +135,24 @@ class Groups:
     def step_words(self, width: int) -> int:
         """Words of a panel of so many lanes that a group takes."""
         return width * self.group * self.element_bytes // ELEMENT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLanes:
+    """The factor in lanes where it lies: how far neighbouring lanes are apart, and the steps of the reduction's
+    loops from the outermost in."""
+
+    stride: int
+    steps: tuple[int, ...]
+
+
+def lanes_in_memory(shape: NarrowShape) -> MemoryLanes | None:
+    """Where a product that copies finds its factor in lanes; None where that lies in more loops than panels do."""
+    source = loops_of(replace(shape.product, panel=None))
+    panels = loops_of(replace(shape.product, panel=1))
+    if [k.size for k in source.reductions] != [k.size for k in panels.reductions]:
+        return None
+    return MemoryLanes(source.vector.lanes, tuple(k.lanes for k in source.reductions))
 
 
 def narrow_loops(

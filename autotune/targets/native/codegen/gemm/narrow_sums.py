@@ -167,14 +167,14 @@ class NarrowSums:
                 spread[i] = self._broadcast(scalars, self.rows[i], count)
                 if self._sums_rows:
                     at = len(self.rows) * vectors + i
-                    sums[at] = self._multiplied(spread[i], self._ones(count), sums[at])
+                    sums[at] = self.multiplied(spread[i], self.ones(count), sums[at])
             if j not in held:
                 held[j] = self._column(panel, j)
             at = i * vectors + j
-            sums[at] = self._multiplied(spread[i], held[j], sums[at])
+            sums[at] = self.multiplied(spread[i], held[j], sums[at])
         return sums
 
-    def _ones(self, count: int) -> str:
+    def ones(self, count: int) -> str:
         """A one for every element of a group, as the factor in lanes."""
         bits = 8 if self.isa.dot.group == 4 else PAIR_BITS
         return f"splat (i32 {sum(1 << (bits * i) for i in range(count))})"
@@ -229,7 +229,7 @@ class NarrowSums:
             word = writer.value(f"or i32 {word}, {moved}") if i else moved
         return word
 
-    def _multiplied(self, scalar: str, column: str, total: str) -> str:
+    def multiplied(self, scalar: str, column: str, total: str) -> str:
         """``total`` plus the products of a group, lane by lane."""
         dot, kind, lanes = self.isa.dot, self._kind, self.isa.lanes
         if dot.group == 4 and dot.unsigned:

@@ -86,7 +86,7 @@ def tile_plan(shape: NarrowShape, isa: VectorIsa) -> TilePlan | None:
     """How tiles multiply a product; None where they do not, or where vectors are faster. Whether a panel is one
     or two tiles wide takes no part; other panels are for vectors."""
     panel = shape.product.panel or 1
-    if isa.tiles is None or panel not in (1, isa.lanes, 2 * isa.lanes):
+    if isa.tiles is None or shape.copies or panel not in (1, isa.lanes, 2 * isa.lanes):
         return None
     if not shape.is_bf16 and shape.lanes.as_read(False)[1]:
         return None

@@ -29,7 +29,7 @@ def load_narrow(
     if format is Format.INT32:
         words = v.bits(load_strip(v, pointer, stride, first, count))
         return v.writer.value(f"sitofp {v.integers} {words} to {v.floats}")
-    narrow = _loaded(v, pointer, stride, first, count, ELEMENTS[format])
+    narrow = loaded(v, pointer, stride, first, count, ELEMENTS[format])
     kind = _kind(v.lanes, ELEMENTS[format])
     if format is Format.FP16 and v.isa.widens_fp16:
         halves = v.writer.value(f"bitcast {kind} {narrow} to {_kind(v.lanes, 'half')}")
@@ -137,9 +137,10 @@ def _part(v: VectorBuilder, value: str, begin: int, size: int, element: str) -> 
     return v.writer.value(f"shufflevector {kind} {value}, {kind} poison, <{size} x i32> <{mask}>")
 
 
-def _loaded(
+def loaded(
     v: VectorBuilder, pointer: str, stride: int, first: int, count: int, element: str
 ) -> str:
+    """Elements ``first`` to ``first + count`` from ``pointer`` on, as they are; lanes without one hold 0."""
     writer, kind = v.writer, _kind(v.lanes, element)
     at = writer.offset(pointer, first * stride, element)
     if v.lanes == 1 or (stride == 1 and count == v.lanes):

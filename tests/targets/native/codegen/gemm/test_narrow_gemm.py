@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +15,19 @@ from autotune.isa.formats import Format
 from autotune.isa.functions import UnaryFn, When
 from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.binding.narrow_panels import narrow_packed
-from autotune.targets.native.codegen.gemm.narrow_blocking import narrow_blocking, narrow_panel_width
+from autotune.targets.native.codegen.gemm.narrow_blocking import (
+    COPIED_GROUP,
+    copied_product,
+    narrow_blocking,
+    narrow_panel_width,
+)
 from autotune.targets.native.codegen.gemm.narrow_gemm import narrow_gemm
-from autotune.targets.native.codegen.gemm.narrow_shape import Factor, NarrowShape, narrow_loops
+from autotune.targets.native.codegen.gemm.narrow_shape import (
+    Factor,
+    NarrowShape,
+    lanes_in_memory,
+    narrow_loops,
+)
 from autotune.targets.native.codegen.gemm.shape import BiasAxis, GemmShape, VectorAxis, vector_axis
 from autotune.targets.native.compiling.object_code import CodeGenerator
 from autotune.targets.native.cpu.host import GENERIC
@@ -94,8 +105,9 @@ def expected(narrow: NarrowShape, arrays: dict[str, np.ndarray], trip: int) -> n
 
 def check(narrow: NarrowShape, isa: VectorIsa, seed: int = 0, ends: Ends = (None, None)) -> None:
     """Run one kernel on each trip that matters, against the oracle; ``ends`` are of a and b."""
-    width = narrow_panel_width(narrow, isa)
-    narrow = replace(narrow, product=replace(narrow.product, panel=width))
+    if not narrow.copies:
+        width = narrow_panel_width(narrow, isa)
+        narrow = replace(narrow, product=replace(narrow.product, panel=width))
     s, rng = narrow.product, np.random.default_rng(seed)
     words = lambda count: rng.integers(-(2**30), 2**30, count).astype(np.int32)  # noqa: E731
     arrays = {
@@ -106,11 +118,13 @@ def check(narrow: NarrowShape, isa: VectorIsa, seed: int = 0, ends: Ends = (None
         "r": words(extent(s, "r")),
     }
     walk(arrays["c"][GUARDS:], s, "c")[...] = words((s.m, s.n1, s.n0))
-    packed = narrow_packed(narrow, isa)
-    assert packed is not None
     factor = "a" if narrow.axis is VectorAxis.M else "b"
-    panels = np.empty(packed.elements, np.float32)
-    packed.pack(arrays[factor], panels)
+    panels = arrays[factor]
+    if not narrow.copies:
+        packed = narrow_packed(narrow, isa)
+        assert packed is not None
+        panels = np.empty(packed.elements, np.float32)
+        packed.pack(arrays[factor], panels)
     run = compiled(narrow_gemm(narrow, isa), isa)
     for trip in sorted({0, 1, s.last}) if s.numbers else (0,):
         c = arrays["c"].copy()
@@ -153,6 +167,66 @@ def test_products_whose_panels_are_prefetched_equal_numpy(isa: VectorIsa, zero: 
     """Several tiles of rows, runs with a rest behind whole groups, and runs without a whole group."""
     for depth in (131, 64, 3):
         check(dense(61, 90, depth, Factor(Format.UINT8, 7), Factor(Format.INT8, zero)), isa)
+
+
+def across(m: int, n: int, k: int, a: Factor, b: Factor) -> NarrowShape:
+    """c[m,n] = a[m,k]·bᵀ of b[n,k], all dense: queries by keys."""
+    shape = dense(m, n, k, a, b)
+    return replace(shape, product=replace(shape.product, b_k0=1, b_n0=k))
+
+
+COPYING = [isa for isa in RUNNABLE if isa.dot.group == COPIED_GROUP]
+
+
+@pytest.mark.parametrize("isa", COPYING, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("make", [dense, across])
+@pytest.mark.parametrize("b", FORMATS)
+@pytest.mark.parametrize("a", FORMATS)
+def test_products_that_copy_their_panels_equal_numpy(
+    isa: VectorIsa, make: Callable[..., NarrowShape], a: Format, b: Format
+) -> None:
+    """Odd and even depths, less than a group to several; panels of one width, and a narrower last one; zero points."""
+    for m, n, k in (
+        (1, 20, 9),
+        (8, 2, 5),
+        (9, 17, 3),
+        (98, 196, 64),
+        (21, 333, 131),
+        (16, 64, 196),
+    ):
+        for zeros in ((0, 0), (7, ENDS[b][0]), (ENDS[a][1], 3)):
+            shape = copied_product(make(m, n, k, Factor(a, zeros[0]), Factor(b, zeros[1])), isa)
+            assert shape is not None and shape.copies
+            check(shape, isa)
+            check(shape, isa, ends=(1, 0))
+            check(shape, isa, ends=(0, 1))
+
+
+@pytest.mark.parametrize("isa", COPYING, ids=lambda isa: isa.name)
+@given(narrow_shapes(), st.integers(0, 2**32 - 1), st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_any_product_that_may_copy_equals_numpy(
+    isa: VectorIsa, shape: NarrowShape, seed: int, vectors: int
+) -> None:
+    if lanes_in_memory(shape) is None:
+        with pytest.raises(ProgramError, match="in pieces"):
+            copying = replace(shape, copies=True)
+            width = vectors * isa.lanes
+            copying = replace(copying, product=replace(copying.product, panel=width))
+            narrow_gemm(copying, isa)
+        return
+    product = replace(shape.product, panel=vectors * isa.lanes)
+    check(replace(shape, product=product, copies=True), isa, seed)
+
+
+def test_a_product_copies_only_where_fours_are_multiplied_and_a_panel_fits_the_stack() -> None:
+    bytes_by = (Factor(Format.UINT8), Factor(Format.UINT8))
+    isa, pairs = DOT_ISAS[0], VECTOR_ISAS[0]
+    assert copied_product(dense(98, 196, 64, *bytes_by), isa) is not None
+    assert copied_product(dense(98, 196, 64, *bytes_by), pairs) is None
+    assert copied_product(dense(98, 196, 5000, *bytes_by), isa) is None, "no room on the stack"
+    long = copied_product(dense(98, 196, 2500, *bytes_by), isa)
+    assert long is not None and long.product.panel == isa.lanes
 
 
 def test_panels_are_prefetched_where_few_rows_share_them() -> None:
