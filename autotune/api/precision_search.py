@@ -227,14 +227,16 @@ class PrecisionSearches:
         study = PrecisionStudy(space, prices.price, self.limit.limit, self.proposer, self.seed)
         self._studies[space.label] = study
         proposed: list[Formats] = [{}]
+        below = 1.0  # least cost of a searched choice by its price
         for number in range(FINALISTS):
             study.propose(prices.gains(), 0 if number else self.trials, self.progress)
-            found = [one for one in study.reconsider() if one.formats not in proposed]
-            if not found or found[0].cost >= self._best_so_far().cost(self.objective):
+            best = next((one for one in study.reconsider() if one.formats not in proposed), None)
+            if best is None or below * best.cost >= self._best_so_far().cost(self.objective):
                 return
-            proposed.append(found[0].formats)
+            proposed.append(best.formats)
             name = f"choice {1 + sum(one.name.startswith('choice') for one in self._tried)}"
-            self._try(space, prices, name, found[0].formats, folder)
+            self._try(space, prices, name, best.formats, folder)
+            below = min(below, self._tried[-1].cost(self.objective) / best.cost)
 
     def _report(self) -> None:
         self.progress(MACHINES, min(len(self._tried), self._most), self._most)

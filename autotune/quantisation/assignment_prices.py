@@ -22,6 +22,7 @@ from autotune.quantisation.qdq import Formats, write_qdq
 from autotune.quantisation.space import PrecisionSpace
 from autotune.quantisation.steps import Gains
 from autotune.tuner.objective import Objective
+from autotune.tuner.partitioners.cutting import cut_groups
 from autotune.tuner.problem import FusionProblem
 from autotune.tuner.result import SearchResult
 from autotune.tuner.schedules import GroupCosts
@@ -98,7 +99,7 @@ class GroupPrices:
         """Return the groups of the cheapest plan with their costs."""
         problem = FusionProblem(self._graph(formats), self.costs)
         carried = (carry_groups(names, problem.graph, problem.may_try) for names in self._plans)
-        best = min(carried, key=problem.legal_cost)
+        best = min((cut_groups(problem, one) for one in carried), key=problem.legal_cost)
         groups = map(problem.group, best.groups)
         return [(group, self.costs.cost(group) or 0.0) for group in groups]
 
