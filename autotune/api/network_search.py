@@ -55,6 +55,7 @@ from autotune.tuner.objective import Objective
 from autotune.tuner.options import DEFAULT_STRATEGY, SearchOptions
 from autotune.tuner.plan import NetworkFile
 from autotune.tuner.progress import GRAPHS, Progress, silent
+from autotune.tuner.ranking import ROUGH
 from autotune.tuner.rankings import Rankings
 from autotune.tuner.result import SearchResult
 from autotune.tuner.schedules import GroupCosts
@@ -125,8 +126,9 @@ def search(
     ``max_loss``, a number or a text such as ``0.5%``, lets the search choose a format for each product: int8, bf16 or
     float32, as far as the target multiplies them. ``data`` are inputs as ``quantize`` takes them; a quarter of them is
     held out. On these a kept network loses ``max_loss`` at most, by the measure ``loss`` (``relative``, ``cosine``,
-    ``top1``; None: relative). Up to eight networks are searched, each with ``trials`` and ``measure``. Where few rows meet
-    large weights up to twelve are, some with narrow weights alone. ``seconds`` are for all of them. The float32 network
+    ``top1``; None: relative). An Optuna study of predicted cost and loss proposes; ``strategy`` names its sampler. Up to seven networks are
+    searched, each with ``trials`` and ``measure``. Where few rows meet large weights up to thirteen are, some with narrow
+    weights alone. ``seconds`` are for all of them. The float32 network
     is always one, and its plan is kept unless another one is faster. Else the network is written beside ``out`` as
     ``.narrow.onnx``, and the plan is for that file.
 
@@ -281,15 +283,15 @@ class NetworkSearch:
 
     def _assignment_prices(self, space: PrecisionSpace) -> AssignmentPrices:
         """Return what prices choices of formats: the cost model, where there is one of groups."""
+        by_product = PlanPrices(space, self.options.objective)
         if self._is_in_place or has_control_flow(self.path):
-            return PlanPrices(space, self.options.objective)
+            return by_product
         spec, options = self.machine.spec, self.options
         with opened(self.store) as records:
             model, known = open_model(records, self.machine).model, records.records(spec.profile_id)
-        costs = GroupCosts(
-            *(model, spec, options.objective, options.seed, known, options.workers, self.rankings)
-        )
-        return GroupPrices(space, costs, self._graph)
+        told = (options.objective, options.seed, known, options.workers, self.rankings, ROUGH)
+        costs = GroupCosts(model, spec, *told)
+        return GroupPrices(space, costs, self._graph, by_product)
 
     def _graph(self, path: Path) -> Graph:
         spec = self.machine.spec

@@ -41,14 +41,14 @@ from autotune.tuner.contest import hold_contest
 from autotune.tuner.interruption import SearchInterrupted
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import NetworkFile
-from autotune.tuner.precision import PrecisionFront, PrecisionPoint
+from autotune.tuner.precision import PrecisionFront, PrecisionPoint, PrecisionTrial
 from autotune.tuner.progress import MACHINES, Progress
 from autotune.tuner.result import SearchResult
 
 CONTESTANTS = 3
 """Narrow plans that run in turns at most, the fastest by their searches."""
-FINALISTS = 3
-"""Choices that are searched at most; as many more whose weights alone are narrow, where weights take the time."""
+FINALISTS = 4
+"""Choices that are searched at most: the cheapest by the study, and the rule's of most gain, in turns."""
 WEIGHTS_REUSE = 8.0
 """Multiplications by an element of a weight up to which weights take the time: steps of decoders, small batches."""
 PLAIN_SHARE = 0.3
@@ -199,7 +199,7 @@ class PrecisionSearches:
             self._space = space
             prices = self.prices(space)
             is_led_by_weights = space.reuse <= WEIGHTS_REUSE
-            per_space = FINALISTS + (len(space.names) if prices.needs_uniform_plans else 0)
+            per_space = FINALISTS + len(space.names)
             self._most = 1 + per_space * (1 + is_led_by_weights)
             plain = self.search(self.path, PLAIN_SHARE, ())
             self._tried.append(_Tried(PLAIN, {}, 0.0, self.path, plain))
@@ -219,24 +219,21 @@ class PrecisionSearches:
     def _search_space(self, space: PrecisionSpace, prices: AssignmentPrices, folder: Path) -> None:
         """Search the choices of a space that a study finds cheapest; each plan tells more of the others."""
         prices.learn({}, self._tried[0].result)
-        if prices.needs_uniform_plans:
-            for format in space.names:
-                self._try(
-                    space, prices, f"all {format}{space.label}", space.uniform(format), folder
-                )
+        for format in space.names:
+            self._try(space, prices, f"all {format}{space.label}", space.uniform(format), folder)
         study = PrecisionStudy(space, prices.price, self.limit.limit, self.proposer, self.seed)
         self._studies[space.label] = study
         proposed: list[Formats] = [{}]
-        below = 1.0  # least cost of a searched choice by its price
         for number in range(FINALISTS):
-            study.propose(prices.gains(), 0 if number else self.trials, self.progress)
-            best = next((one for one in study.reconsider() if one.formats not in proposed), None)
-            if best is None or below * best.cost >= self._best_so_far().cost(self.objective):
+            rule = study.propose(prices.gains(), 0 if number else self.trials, self.progress)
+            cheapest = (one.formats for one in study.reconsider())
+            wanted = (*rule, *cheapest) if number % 2 else (*cheapest, *rule)
+            chosen = next((one for one in wanted if one not in proposed), None)
+            if chosen is None:
                 return
-            proposed.append(best.formats)
+            proposed.append(chosen)
             name = f"choice {1 + sum(one.name.startswith('choice') for one in self._tried)}"
-            self._try(space, prices, name, best.formats, folder)
-            below = min(below, self._tried[-1].cost(self.objective) / best.cost)
+            self._try(space, prices, name, chosen, folder)
 
     def _report(self) -> None:
         self.progress(MACHINES, min(len(self._tried), self._most), self._most)
@@ -274,9 +271,11 @@ class PrecisionSearches:
 
     def _best_so_far(self) -> _Tried:
         """Return the cheapest network within the limit; float32 where only whole runs in turns could tell."""
+        return self._tried[0] if self.machine.spec.timed else self._cheapest
+
+    @property
+    def _cheapest(self) -> _Tried:
         within = [one for one in self._tried if one.loss <= self.limit.limit]
-        if self.machine.spec.timed:
-            return self._tried[0]
         return min(within, key=lambda one: one.cost(self.objective))
 
     def _best(self) -> tuple[_Tried, str]:
@@ -334,14 +333,27 @@ class PrecisionSearches:
             len(samples.held_out),
             "" if best.formats else self._note(),
             contest,
+            sum(len(study.tried) for study in self._studies.values()),
+            self._pareto(len(space.network.products)),
         )
 
+    def _pareto(self, products: int) -> tuple[PrecisionTrial, ...]:
+        """Return what no choice of any study beats."""
+        found = [
+            PrecisionTrial(_counts(one.formats, label, products), one.loss, one.cost, one.origin)
+            for label, study in self._studies.items()
+            for one in study.front
+        ]
+        kept: list[PrecisionTrial] = []
+        for trial in sorted(found, key=lambda one: (one.cost, one.loss)):
+            if not kept or trial.loss < kept[-1].loss:
+                kept.append(trial)
+        return tuple(kept)
+
     def _point(self, one: _Tried, best: _Tried, products: int) -> PrecisionPoint:
-        counts = Counter(f"{format}{one.label}" for format in one.formats.values())
-        counts[PLAIN] = products - len(one.formats)
         return PrecisionPoint(
             one.name,
-            {name: count for name, count in sorted(counts.items()) if count},
+            _counts(one.formats, one.label, products),
             one.loss,
             one.cost(self.objective),
             one.cycles,
@@ -354,3 +366,10 @@ class PrecisionSearches:
         if any(one.formats and one.loss <= self.limit.limit for one in self._tried):
             return "no plan of a narrower network within the limit is shown to be faster"
         return "no choice of narrower products is within the limit and gains"
+
+
+def _counts(formats: Formats, label: str, products: int) -> dict[str, int]:
+    """Return the number of products by format, float32 included; ``label`` stands behind a format's name."""
+    counts = Counter(f"{format}{label}" for format in formats.values())
+    counts[PLAIN] = products - len(formats)
+    return {name: count for name, count in sorted(counts.items()) if count}

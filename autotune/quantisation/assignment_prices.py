@@ -1,7 +1,7 @@
 """What a network costs whose products have these formats or those, without a search of it.
 
-On machines with a cost model the groups of known plans are carried over to the network, and ranked: a group in one
-precision once. Elsewhere costs of products are taken from the plans that were searched.
+On machines with a cost model the groups of searched plans are carried over to the network, and ranked: a group in one
+precision once. Elsewhere costs of products in these plans add up.
 """
 
 from __future__ import annotations
@@ -31,9 +31,6 @@ from autotune.tuner.schedules import GroupCosts
 class AssignmentPrices(Protocol):
     """Prices of networks by the formats of their products."""
 
-    needs_uniform_plans: bool
-    """True where only plans of every format tell what it gains."""
-
     def learn(self, formats: Formats, result: SearchResult) -> None:
         """Take in the plan that a search found for a network of these formats."""
 
@@ -50,7 +47,6 @@ class PlanPrices:
 
     space: PrecisionSpace
     objective: Objective
-    needs_uniform_plans: bool = True
     _costs: ProductCosts = field(default_factory=ProductCosts)
 
     def learn(self, formats: Formats, result: SearchResult) -> None:
@@ -75,13 +71,14 @@ class GroupPrices:
     space: PrecisionSpace
     costs: GroupCosts
     opened: Callable[[Path], Graph]
-    needs_uniform_plans: bool = False
+    by_product: PlanPrices
     _plans: dict[tuple[Names, ...], None] = field(default_factory=dict)
 
     def learn(self, formats: Formats, result: SearchResult) -> None:
         """See ``AssignmentPrices``."""
         (one,) = result.graphs
         self._plans[one.found.names] = None
+        self.by_product.learn(formats, result)
         self.costs.observe(one.records)
 
     def price(self, formats: Formats) -> float:
@@ -89,11 +86,8 @@ class GroupPrices:
         return sum(cost for _, cost in self._parts(formats))
 
     def gains(self) -> Gains:
-        """Compare plans in one format everywhere with float32's."""
-        space, costs, work = self.space, ProductCosts(), self.space.work()
-        for formats in ({}, *map(space.uniform, space.names)):
-            costs.add(formats, product_costs(space.network, self._parts(formats), work))
-        return costs.gains(space.names)
+        """See ``AssignmentPrices``."""
+        return self.by_product.gains()
 
     def _parts(self, formats: Formats) -> Sequence[tuple[Group, float]]:
         """Return the groups of the cheapest plan with their costs."""

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
 PLAIN = "float32"
-SAMPLED = 24
+SAMPLED = 16
 """Trials that a sampler proposes at most."""
 POPULATION = 16
 """Trials of a generation of NSGA-II."""
-ALONG = 6
+ALONG = 4
 """Choices along each ranking, between all of its steps and none."""
-MOVES = 24
+MOVES = 16
 """Products at most whose format is changed alone in the cheapest choice of the rule."""
 RECONSIDERED = 12
 """Cheapest choices within the limit that are priced again once more plans are known."""
@@ -119,14 +119,17 @@ class PrecisionStudy:
             self._run_next()
         return self._tried[key]
 
-    def propose(self, gains: Gains, count: int, progress: Progress) -> None:
-        """Try what the rule proposes by these gains, then ``count`` choices of the sampler."""
-        if self._proposer.has_rule:
-            self._enter_rule(gains)
+    def propose(self, gains: Gains, count: int, progress: Progress) -> list[Formats]:
+        """Try what the rule proposes by these gains, then ``count`` choices of the sampler.
+
+        Return the rule's choices of most gain: of all formats, and of each alone.
+        """
+        most = self._enter_rule(gains) if self._proposer.has_rule else []
         if self._proposer.sampler is not None:
             for number in range(count):
                 progress("sample", number, count)
                 self._run_next()
+        return most
 
     def reconsider(self) -> list[Assignment]:
         """Price the cheapest choices within the limit again; return them, the cheapest first."""
@@ -135,16 +138,18 @@ class PrecisionStudy:
             self._tried[key] = replace(one, cost=self._price(one.formats))
         return self.within[:RECONSIDERED]
 
-    def _enter_rule(self, gains: Gains) -> None:
+    def _enter_rule(self, gains: Gains) -> list[Formats]:
         """Try float32, each format everywhere, choices along rankings, and the neighbours of the cheapest."""
         space = self._space
         for formats in ({}, *map(space.uniform, space.names)):
             self.enter(formats, RULE)
+        most: list[Formats] = []
         for steps in space.rankings(gains):
-            self.enter(space.within(steps, self._limit), RULE)
+            most.append(self.enter(space.within(steps, self._limit), RULE).formats)
             for place in range(1, ALONG):
                 self.enter(formats_of(steps[place * len(steps) // ALONG :]), RULE)
         self._improve(gains)
+        return most
 
     def _improve(self, gains: Gains) -> None:
         """Change single products of the cheapest choice within the limit, those of most gain first, while that pays."""

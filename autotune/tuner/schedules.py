@@ -81,7 +81,7 @@ class GroupCosts:
     A group's result depends on the seed, the group and its measurements, not on earlier requests. An
     equivalence class (``fusion.equivalence``) is ranked once; its groups differ by their own measurements
     alone. ``known`` are measurements, oldest first; ``workers`` is as in ``rank_all``. Searches of one seed, objective and
-    machine may share ``rankings``.
+    machine may share ``rankings``. ``effort`` is that of groups that are not looked at deeply.
     """
 
     def __init__(
@@ -93,12 +93,14 @@ class GroupCosts:
         known: Iterable[Record] = (),
         workers: Workers = 1,
         rankings: Rankings | None = None,
+        effort: Effort = QUICK,
     ) -> None:
         self.spec = spec
         self.objective = objective
         self._observations = Observations(EquivalenceClasses(spec.dram.burst_bytes), known)
         self._ranking = Ranking(model, spec, objective, seed)
         self._workers = workers
+        self._quick = effort
         self._rankings = Rankings() if rankings is None else rankings
         self._legal: dict[str, bool] = {}
         self._ranked: dict[str, Ranked] = {}
@@ -171,7 +173,7 @@ class GroupCosts:
             self._take(group, ranked)
 
     def _effort(self, group: Group) -> Effort:
-        return DEEP if group.key in self._deep else QUICK
+        return DEEP if group.key in self._deep else self._quick
 
     def _take(self, group: Group, ranked: Ranked) -> None:
         self._ranked[group.key] = ranked

@@ -47,7 +47,7 @@ def _pieces(problem: FusionProblem, names: Names) -> list[Names]:
 
 
 def _parts(problem: FusionProblem, pieces: list[Names]) -> tuple[Names, ...]:
-    return connected_parts(problem.graph, [name for piece in pieces for name in piece])
+    return connected_parts(problem.graph, tuple(name for piece in pieces for name in piece))
 
 
 def _cheapest(problem: FusionProblem, pieces: list[Names]) -> tuple[Names, ...]:
