@@ -172,6 +172,8 @@ class PrecisionSearches:
     _tried: list[_Tried] = field(default_factory=list)
     _studies: dict[str, PrecisionStudy] = field(default_factory=dict)
     """By label of the space."""
+    _beyond: list[tuple[str, Formats]] = field(default_factory=list)
+    """Label and formats of files that are beyond the limit."""
     _space: PrecisionSpace | None = None
     _most: int = 1 + FINALISTS
     """Networks that are searched at most; they share the time."""
@@ -254,6 +256,8 @@ class PrecisionSearches:
         file = Path(tempfile.mkdtemp(dir=folder)) / narrow_file(self.plan_file).name
         is_uniform = not name.startswith("choice")
         for formats in [chosen] if is_uniform else space.narrower_first(chosen):
+            if (space.label, formats) in self._beyond:
+                continue
             known = self._searched(space.label, formats)
             loss = space.write(formats, file) if known is None else known.loss
             if is_uniform or loss <= self.limit.limit:
@@ -263,6 +267,7 @@ class PrecisionSearches:
                     self._tried.append(_Tried(name, formats, loss, file, result, space.label))
                     prices.learn(formats, result)
                 return
+            self._beyond.append((space.label, formats))
 
     def _searched(self, label: str, formats: Formats) -> _Tried | None:
         """Return the searched network of these formats; None if there is none."""
