@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,11 +22,16 @@ from autotune.api.search_arguments import (
 from autotune.arguments import dims_of
 from autotune.errors import InputError
 from autotune.frontend.importing import has_control_flow
+from autotune.fusion.partition import Names
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.measure.cluster.cluster import Cluster, opened_cluster
+from autotune.operators.axes import Layout
+from autotune.quantisation.assignment_prices import AssignmentPrices, GroupPrices, PlanPrices
 from autotune.quantisation.loss import Loss
+from autotune.quantisation.precision_study import DEFAULT, PROPOSERS, SAMPLED
+from autotune.quantisation.space import PrecisionSpace
 from autotune.runtime.estimated_plans import heuristic_search
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.in_place.budget import Limits
@@ -39,7 +44,7 @@ from autotune.runtime.session.defaults import (
     ranges_of,
     resolve_model,
 )
-from autotune.runtime.session.opening import open_model
+from autotune.runtime.session.opening import open_model, open_network
 from autotune.runtime.session.plan_contest import keep_faster_plan
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
@@ -50,7 +55,10 @@ from autotune.tuner.objective import Objective
 from autotune.tuner.options import DEFAULT_STRATEGY, SearchOptions
 from autotune.tuner.plan import NetworkFile
 from autotune.tuner.progress import GRAPHS, Progress, silent
+from autotune.tuner.ranking import ROUGH
+from autotune.tuner.rankings import Rankings
 from autotune.tuner.result import SearchResult
+from autotune.tuner.schedules import GroupCosts
 from autotune.tuner.study_storage import storage_for
 
 if TYPE_CHECKING:
@@ -118,8 +126,9 @@ def search(
     ``max_loss``, a number or a text such as ``0.5%``, lets the search choose a format for each product: int8, bf16 or
     float32, as far as the target multiplies them. ``data`` are inputs as ``quantize`` takes them; a quarter of them is
     held out. On these a kept network loses ``max_loss`` at most, by the measure ``loss`` (``relative``, ``cosine``,
-    ``top1``; None: relative). Up to eight networks are searched, each with ``trials`` and ``measure``. Where few rows meet
-    large weights up to twelve are, some with narrow weights alone. ``seconds`` are for all of them. The float32 network
+    ``top1``; None: relative). An Optuna study of predicted cost and loss proposes; ``strategy`` names its sampler. Up to seven networks are
+    searched, each with ``trials`` and ``measure``. Where few rows meet large weights up to thirteen are, some with narrow
+    weights alone. ``seconds`` are for all of them. The float32 network
     is always one, and its plan is kept unless another one is faster. Else the network is written beside ``out`` as
     ``.narrow.onnx``, and the plan is for that file.
 
@@ -170,6 +179,10 @@ class NetworkSearch:
     storage: str | Path | None
     plan_file: Path | None
     progress: Progress | None
+    rankings: Rankings = field(default_factory=Rankings)
+    """Shared by the searches of one network in several precisions."""
+    alike: tuple[tuple[Names, ...], ...] = ()
+    """Groups of plans for this network in other precisions."""
 
     def run_by_sums(self) -> SearchResult:
         """Minimise a product: search for several sums, and return the result with the least product.
@@ -244,6 +257,9 @@ class NetworkSearch:
             self.options.seed,
             self.plan_file,
             self._of_file,
+            self._assignment_prices,
+            PROPOSERS.get(self.options.strategy, DEFAULT),
+            min(self.options.trials, SAMPLED),
             silent if self.progress is None else self.progress,
         )
         try:
@@ -254,13 +270,33 @@ class NetworkSearch:
         self._save(result)
         return result
 
-    def _of_file(self, path: Path, share: float) -> SearchResult:
-        """Search a file in a share of the time, without writing its plan."""
+    def _of_file(self, path: Path, share: float, alike: Sequence[Sequence[Names]]) -> SearchResult:
+        """Search a file in a share of the time, without writing its plan, from the groups of plans for other precisions."""
         allowance = replace(self.allowance, start_seconds=time.monotonic())
         if self._is_in_place:
             whole = DEFAULT_SECONDS if allowance.seconds is None else allowance.seconds
             allowance = replace(allowance, seconds=share * whole)
-        return replace(self, path=path, allowance=allowance, plan_file=None).run()
+        alone = replace(
+            self, path=path, allowance=allowance, plan_file=None, alike=tuple(map(tuple, alike))
+        )
+        return alone.run()
+
+    def _assignment_prices(self, space: PrecisionSpace) -> AssignmentPrices:
+        """Return what prices choices of formats: the cost model, where there is one of groups."""
+        by_product = PlanPrices(space, self.options.objective)
+        if self._is_in_place or has_control_flow(self.path):
+            return by_product
+        spec, options = self.machine.spec, self.options
+        with opened(self.store) as records:
+            model, known = open_model(records, self.machine).model, records.records(spec.profile_id)
+        told = (options.objective, options.seed, known, options.workers, self.rankings, ROUGH)
+        costs = GroupCosts(model, spec, *told)
+        return GroupPrices(space, costs, self._graph, by_product)
+
+    def _graph(self, path: Path) -> Graph:
+        spec = self.machine.spec
+        layout = Layout(spec.layout)
+        return open_network(path, self.dims, layout, self.accuracy, self.ranges, spec.formats)
 
     def _save(self, result: SearchResult) -> None:
         if self.plan_file is not None:
@@ -344,6 +380,8 @@ class NetworkSearch:
                 progress=self.progress,
                 store=records,
                 storage=studies,
+                rankings=self.rankings,
+                alike=self.alike,
             )
         except SearchInterrupted as stop:
             return GraphOutcome(stop.result, answer.line, is_interrupted=True)

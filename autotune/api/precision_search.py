@@ -1,7 +1,7 @@
 """A search that chooses the precision of each product beside fusion and schedule, within a limit of the loss.
 
-float32 and each narrow format everywhere are searched first. Their plans tell what every product takes in every
-format; choices of most gain within the limit are searched next, and tell again. The best plan within the limit is kept.
+float32 is searched first. An Optuna study of predicted cost and loss then chooses formats (``quantisation.precision_study``).
+The cheapest choices within the limit are searched, and their plans tell more. The best plan within the limit is kept.
 Where weights take the time, networks whose weights alone are narrow are searched too.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,10 +18,12 @@ from pathlib import Path
 from autotune.arguments import path_of
 from autotune.disk.atomic_file import check_place, replace_file
 from autotune.errors import InputError
+from autotune.fusion.partition import Names
 from autotune.isa.formats import Format
+from autotune.quantisation.assignment_prices import AssignmentPrices
 from autotune.quantisation.grid import NarrowFormat
 from autotune.quantisation.loss import Loss
-from autotune.quantisation.plan_costs import ProductCosts, product_costs
+from autotune.quantisation.precision_study import PLAIN, PrecisionStudy, Proposer
 from autotune.quantisation.qdq import Formats
 from autotune.quantisation.quantize import (
     DEFAULT_HELD_OUT,
@@ -39,25 +41,20 @@ from autotune.tuner.contest import hold_contest
 from autotune.tuner.interruption import SearchInterrupted
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import NetworkFile
-from autotune.tuner.precision import PrecisionFront, PrecisionPoint
+from autotune.tuner.precision import PrecisionFront, PrecisionPoint, PrecisionTrial
 from autotune.tuner.progress import MACHINES, Progress
 from autotune.tuner.result import SearchResult
 
 CONTESTANTS = 3
 """Narrow plans that run in turns at most, the fastest by their searches."""
-ROUNDS = 3
-"""Times that gains are taken from plans, and choices from gains."""
-MOST_SEARCHES = 8
-"""Networks that are searched at most, float32 among them."""
-WEIGHT_SEARCHES = 4
-"""More of them at most, whose weights alone are narrow, where weights take the time."""
+FINALISTS = 4
+"""Choices that are searched at most: the cheapest by the study, and the rule's of most gain, in turns."""
 WEIGHTS_REUSE = 8.0
 """Multiplications by an element of a weight up to which weights take the time: steps of decoders, small batches."""
 PLAIN_SHARE = 0.3
 """Share of the time of a search on this CPU that the float32 network has; the others share the rest."""
-Search = Callable[[Path, float], SearchResult]
-"""Searches a network file in a share of the time."""
-PLAIN = "float32"
+Search = Callable[[Path, float, Sequence[Sequence[Names]]], SearchResult]
+"""Searches a network file in a share of the time, beginning with groups of plans for other precisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +136,6 @@ class _Tried:
     label: str = ""
     """What its formats' names say beside them."""
 
-    @property
-    def is_choice(self) -> bool:
-        """True for formats that differ from product to product."""
-        return self.name.startswith("choice")
-
     def cost(self, objective: Objective) -> float:
         """Return the cost of the plan as measured, else as predicted."""
         found = self.result.found
@@ -172,12 +164,18 @@ class PrecisionSearches:
     seed: int
     plan_file: Path
     search: Search
+    prices: Callable[[PrecisionSpace], AssignmentPrices]
+    proposer: Proposer
+    trials: int
+    """Choices at most that a sampler proposes."""
     progress: Progress
     _tried: list[_Tried] = field(default_factory=list)
-    _proposed: list[tuple[str, Formats]] = field(default_factory=list)
-    """Label and formats of every network that was proposed, those beyond the limit included."""
+    _studies: dict[str, PrecisionStudy] = field(default_factory=dict)
+    """By label of the space."""
+    _beyond: list[tuple[str, Formats]] = field(default_factory=list)
+    """Label and formats of files that are beyond the limit."""
     _space: PrecisionSpace | None = None
-    _most: int = MOST_SEARCHES
+    _most: int = 1 + FINALISTS
     """Networks that are searched at most; they share the time."""
 
     def run(self) -> SearchResult:
@@ -201,15 +199,16 @@ class PrecisionSearches:
         self._report()
         with self._opened(is_weights_only=False) as space:
             self._space = space
+            prices = self.prices(space)
             is_led_by_weights = space.reuse <= WEIGHTS_REUSE
-            if is_led_by_weights:
-                self._most += WEIGHT_SEARCHES
-            plain = self.search(self.path, PLAIN_SHARE)
+            per_space = FINALISTS + len(space.names)
+            self._most = 1 + per_space * (1 + is_led_by_weights)
+            plain = self.search(self.path, PLAIN_SHARE, ())
             self._tried.append(_Tried(PLAIN, {}, 0.0, self.path, plain))
-            self._search_space(space, folder, MOST_SEARCHES)
+            self._search_space(space, prices, folder)
         if is_led_by_weights:
             with self._opened(is_weights_only=True) as weights:
-                self._search_space(weights, folder, len(self._tried) + WEIGHT_SEARCHES)
+                self._search_space(weights, self.prices(weights), folder)
 
     def _opened(self, is_weights_only: bool) -> AbstractContextManager[PrecisionSpace]:
         formats, data = narrow_formats(self.machine.spec), self.limit.data
@@ -219,54 +218,56 @@ class PrecisionSearches:
             *(self.dims, self.seed, self.progress, is_weights_only),
         )
 
-    def _search_space(self, space: PrecisionSpace, folder: Path, most: int) -> None:
-        """Search networks of a space until so ``most`` of all were searched."""
-        for name, chosen in self._proposals(space, most):
-            self._report()
-            self._try(space, name, chosen, folder)
+    def _search_space(self, space: PrecisionSpace, prices: AssignmentPrices, folder: Path) -> None:
+        """Search the choices of a space that a study finds cheapest; each plan tells more of the others."""
+        prices.learn({}, self._tried[0].result)
+        for format in space.names:
+            self._try(space, prices, f"all {format}{space.label}", space.uniform(format), folder)
+        study = PrecisionStudy(space, prices.price, self.limit.limit, self.proposer, self.seed)
+        self._studies[space.label] = study
+        proposed: list[Formats] = [{}]
+        for number in range(FINALISTS):
+            rule = study.propose(prices.gains(), 0 if number else self.trials, self.progress)
+            cheapest = (one.formats for one in study.reconsider())
+            wanted = (*rule, *cheapest) if number % 2 else (*cheapest, *rule)
+            chosen = next((one for one in wanted if one not in proposed), None)
+            if chosen is None:
+                return
+            proposed.append(chosen)
+            name = f"choice {1 + sum(one.name.startswith('choice') for one in self._tried)}"
+            self._try(space, prices, name, chosen, folder)
 
     def _report(self) -> None:
         self.progress(MACHINES, min(len(self._tried), self._most), self._most)
 
-    def _proposals(self, space: PrecisionSpace, most: int) -> Iterator[tuple[str, Formats]]:
-        """Yield networks to search; what those before took decides on the next."""
-        for format in space.names:
-            yield f"all {format}{space.label}", space.uniform(format)
-        for number in range(1, ROUNDS + 1):
-            seen = [formats for label, formats in self._proposed if label == space.label]
-            chosen = space.within(self._gains(space), self.limit.limit)
-            new = [one for i, one in enumerate(chosen) if one not in (*seen, *chosen[:i])]
-            if not new:
-                return
-            for one in new if number == 1 else new[:1]:
-                if len(self._tried) < most:
-                    yield f"choice {1 + sum(x.is_choice for x in self._tried)}", one
-
-    def _gains(self, space: PrecisionSpace) -> Mapping[tuple[str, NarrowFormat], float]:
-        work, costs = space.work(), ProductCosts()
-        for one in self._tried:
-            if one.formats and one.label != space.label:
-                continue
-            groups = one.result.found.groups
-            costs.add(one.formats, product_costs(space.network, groups, work, self.objective))
-        return costs.gains(space.names)
-
-    def _try(self, space: PrecisionSpace, name: str, chosen: Formats, folder: Path) -> None:
+    def _try(
+        self,
+        space: PrecisionSpace,
+        prices: AssignmentPrices,
+        name: str,
+        chosen: Formats,
+        folder: Path,
+    ) -> None:
         """Search a network. A choice loses steps until its written file is within the limit; a uniform one only tells costs.
 
         Nothing is searched if no file of a choice is within the limit, or one that was searched before.
         """
-        self._proposed.append((space.label, chosen))
+        self._report()
         file = Path(tempfile.mkdtemp(dir=folder)) / narrow_file(self.plan_file).name
         is_uniform = not name.startswith("choice")
         for formats in [chosen] if is_uniform else space.narrower_first(chosen):
+            if (space.label, formats) in self._beyond:
+                continue
             known = self._searched(space.label, formats)
             loss = space.write(formats, file) if known is None else known.loss
             if is_uniform or loss <= self.limit.limit:
                 if known is None:
-                    result = self.search(file, (1.0 - PLAIN_SHARE) / (self._most - 1))
+                    plans = [one.result.found.names for one in self._tried]
+                    result = self.search(file, (1.0 - PLAIN_SHARE) / (self._most - 1), plans)
                     self._tried.append(_Tried(name, formats, loss, file, result, space.label))
+                    prices.learn(formats, result)
                 return
+            self._beyond.append((space.label, formats))
 
     def _searched(self, label: str, formats: Formats) -> _Tried | None:
         """Return the searched network of these formats; None if there is none."""
@@ -275,9 +276,11 @@ class PrecisionSearches:
 
     def _best_so_far(self) -> _Tried:
         """Return the cheapest network within the limit; float32 where only whole runs in turns could tell."""
+        return self._tried[0] if self.machine.spec.timed else self._cheapest
+
+    @property
+    def _cheapest(self) -> _Tried:
         within = [one for one in self._tried if one.loss <= self.limit.limit]
-        if self.machine.spec.timed:
-            return self._tried[0]
         return min(within, key=lambda one: one.cost(self.objective))
 
     def _best(self) -> tuple[_Tried, str]:
@@ -335,14 +338,27 @@ class PrecisionSearches:
             len(samples.held_out),
             "" if best.formats else self._note(),
             contest,
+            sum(len(study.tried) for study in self._studies.values()),
+            self._pareto(len(space.network.products)),
         )
 
+    def _pareto(self, products: int) -> tuple[PrecisionTrial, ...]:
+        """Return what no choice of any study beats."""
+        found = [
+            PrecisionTrial(_counts(one.formats, label, products), one.loss, one.cost, one.origin)
+            for label, study in self._studies.items()
+            for one in study.front
+        ]
+        kept: list[PrecisionTrial] = []
+        for trial in sorted(found, key=lambda one: (one.cost, one.loss)):
+            if not kept or trial.loss < kept[-1].loss:
+                kept.append(trial)
+        return tuple(kept)
+
     def _point(self, one: _Tried, best: _Tried, products: int) -> PrecisionPoint:
-        counts = Counter(f"{format}{one.label}" for format in one.formats.values())
-        counts[PLAIN] = products - len(one.formats)
         return PrecisionPoint(
             one.name,
-            {name: count for name, count in sorted(counts.items()) if count},
+            _counts(one.formats, one.label, products),
             one.loss,
             one.cost(self.objective),
             one.cycles,
@@ -355,3 +371,10 @@ class PrecisionSearches:
         if any(one.formats and one.loss <= self.limit.limit for one in self._tried):
             return "no plan of a narrower network within the limit is shown to be faster"
         return "no choice of narrower products is within the limit and gains"
+
+
+def _counts(formats: Formats, label: str, products: int) -> dict[str, int]:
+    """Return the number of products by format, float32 included; ``label`` stands behind a format's name."""
+    counts = Counter(f"{format}{label}" for format in formats.values())
+    counts[PLAIN] = products - len(formats)
+    return {name: count for name, count in sorted(counts.items()) if count}

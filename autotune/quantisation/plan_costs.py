@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from autotune.fusion.group import Group
 from autotune.operators.op import Family, Op
 from autotune.quantisation.grid import NarrowFormat
 from autotune.quantisation.products import Network
 from autotune.quantisation.qdq import Formats
 from autotune.quantisation.steps import Gains
 from autotune.tuner.objective import Objective
-from autotune.tuner.result import GroupResult
+from autotune.tuner.result import GroupResult, PlanResult
 
 _PRODUCTS = (Family.CONV, Family.WINOGRAD, Family.MATMUL)
 
 
 def product_costs(
     network: Network,
-    groups: Sequence[GroupResult],
+    groups: Iterable[tuple[Group, float]],
     work: Mapping[str, float],
-    objective: Objective,
 ) -> dict[str, float]:
-    """Return the cost of each product by a plan's groups, in running order; they add up to the plan's cost.
+    """Return the cost of each product by a plan's groups with their costs, in running order; they add up to the plan's.
 
     Groups without a product, such as conversions, count for the next one with a product, the last ones for the one
     before. A group of several products is parted by their ``work``. Products that no group names are left out.
@@ -31,9 +31,9 @@ def product_costs(
     names = {p.name: made[p.name] for p in network.products}
     costs: dict[str, float] = {}
     waiting, last = 0.0, {}
-    for item in groups:
-        inside = [x for op in item.group.ops if (x := _product_of(op, names)) is not None]
-        waiting += _cost(item, objective)
+    for group, cost in groups:
+        inside = [x for op in group.ops if (x := _product_of(op, names)) is not None]
+        waiting += cost
         if not inside:
             continue
         total = sum(work[x] for x in inside)
@@ -56,6 +56,11 @@ def _product_of(op: Op, names: Mapping[str, str]) -> str | None:
             return name
     begun = [name for name, made in names.items() if op.name.startswith(f"{made}.")]
     return max(begun, key=lambda name: len(names[name]), default=None)
+
+
+def costs_of(plan: PlanResult, objective: Objective) -> list[tuple[Group, float]]:
+    """Return the groups of a plan with their costs: as measured, else as predicted."""
+    return [(item.group, _cost(item, objective)) for item in plan.groups]
 
 
 def _cost(item: GroupResult, objective: Objective) -> float:
@@ -88,6 +93,11 @@ class ProductCosts:
             for format, own in names.items()
             for name in own
         }
+
+    def cost(self, name: str, format: NarrowFormat | None) -> float:
+        """Return the cost of a product in a format (None: float32); float32's where no plan has told."""
+        plain = self.latest.get((name, None), 0.0)
+        return self.latest.get((name, format), plain)
 
     def _saved(self, name: str, format: NarrowFormat) -> float:
         plain, narrow = self.latest.get((name, None)), self.latest.get((name, format))

@@ -69,7 +69,7 @@ class PrecisionSearch:
         self._gains, self._findings, self._price = gains, findings, price
         self._calibration = samples.calibration[:SENSITIVITY_RUNS]
         self._held_out = samples.held_out
-        self._losses: dict[frozenset[tuple[str, NarrowFormat]], float] = {}
+        self._losses: dict[frozenset[tuple[str, NarrowFormat]], tuple[float, float]] = {}
         self._quick: dict[frozenset[tuple[str, NarrowFormat]], float] = {}
 
     @cached_property
@@ -102,20 +102,26 @@ class PrecisionSearch:
 
     def loss(self, formats: Formats) -> float:
         """Return the greater loss of calibration and held-out runs with these products narrow."""
+        return max(self._both(formats))
+
+    def calibration_loss(self, formats: Formats) -> float:
+        """Return the loss of calibration runs with these products narrow."""
+        return self._both(formats)[0]
+
+    def _both(self, formats: Formats) -> tuple[float, float]:
+        """Return the losses of calibration and of held-out runs."""
         key = frozenset(formats.items())
         if key not in self._losses:
-            name = f"loss {self._measure} {_text(formats)}"
-            self._losses[key] = self._findings.get(name, lambda: self._measured(formats))
+            name = f"losses {self._measure} {_text(formats)}"
+            first, second = self._findings.get(name, lambda: self._measured(formats))
+            self._losses[key] = first, second
         return self._losses[key]
 
-    def _measured(self, formats: Formats) -> float:
-        return max(
-            loss_of(wanted, self._outputs(formats, runs), self._measure)
-            for wanted, runs in (
-                (self._wanted, self._calibration),
-                (self._wanted_held_out, self._held_out),
-            )
-        )
+    def _measured(self, formats: Formats) -> list[float]:
+        pairs = ((self._wanted, self._calibration), (self._wanted_held_out, self._held_out))
+        return [
+            loss_of(wanted, self._outputs(formats, runs), self._measure) for wanted, runs in pairs
+        ]
 
     def choice(self, formats: Formats) -> Choice:
         """Return a choice with its share of the gain, its loss, and its price if there is one."""

@@ -24,6 +24,7 @@ from autotune.quantisation.samples import Run, read_samples
 from autotune.quantisation.steps import (
     Gains,
     Sensitivity,
+    Step,
     formats_of,
     steps_towards,
     within_limit,
@@ -69,18 +70,18 @@ class PrecisionSpace:
         """Return the choice of one format for every product that can have it."""
         return dict.fromkeys(self.names[format], format)
 
-    def within(self, gains: Gains, limit: float) -> list[dict[str, NarrowFormat]]:
-        """Return choices within a limit of the loss, of most gain: of all formats, and of each alone.
-
-        Products without a gain stay in float32.
-        """
+    def rankings(self, gains: Gains) -> list[tuple[Step, ...]]:
+        """Return the steps of products that gain: among all formats, and among each by itself."""
         gained = [
             replace(one, gain=gains[one.name, one.format])
             for one in self.sensitivities
             if gains[one.name, one.format] > 0.0
         ]
-        chosen = (within_limit(x, limit, self.losses.loss) for x in rankings_of(gained))
-        return [formats_of(steps) for steps in chosen if steps]
+        return rankings_of(gained)
+
+    def within(self, steps: Sequence[Step], limit: float) -> dict[str, NarrowFormat]:
+        """Return the choice of most gain along a ranking within a limit of the loss."""
+        return formats_of(within_limit(steps, limit, self.losses.loss))
 
     def narrower_first(self, formats: Formats) -> list[dict[str, NarrowFormat]]:
         """Return a choice, and those that leave ever more of its harmful steps out."""

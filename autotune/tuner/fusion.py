@@ -11,8 +11,9 @@ from autotune.cost_model.model import MIN_RECORDS, CostModel
 from autotune.cost_model.shipped import fit_model
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import ScheduleError, TargetError
+from autotune.fusion.carry import carry_groups
 from autotune.fusion.greedy import greedy, unfused
-from autotune.fusion.partition import Partition
+from autotune.fusion.partition import Names, Partition
 from autotune.graph.accuracy import accuracy_of
 from autotune.graph.graph import Graph
 from autotune.store.records import Outcome, Record
@@ -33,6 +34,7 @@ from autotune.tuner.plan import GraphPlan
 from autotune.tuner.plan_study import PlanStudy
 from autotune.tuner.problem import FusionProblem, TriedPlan
 from autotune.tuner.progress import Progress, silent
+from autotune.tuner.rankings import Rankings
 from autotune.tuner.records import in_fixed_order
 from autotune.tuner.result import GraphSearch, PlanResult, measured_choices, plan_result
 from autotune.tuner.schedules import GroupCosts
@@ -56,6 +58,8 @@ def search(
     start: Sequence[Partition] = (),
     known: Sequence[Record] | None = None,
     storage: BaseStorage | None = None,
+    rankings: Rankings | None = None,
+    alike: Sequence[Sequence[Names]] = (),
 ) -> GraphSearch:
     """Find fusion groups and schedules for ``graph`` on ``target``.
 
@@ -65,7 +69,8 @@ def search(
 
     With a ``store``, its measurements override predictions. New ones enter it batch by batch (an
     interrupt loses nothing), with the retrained model. ``start`` are partitions to begin from besides
-    those of the strategies. ``known`` are measurements in place of the store's, such as the fresh ones of a
+    those of the strategies, and ``alike`` groups of plans whose operators have the same names. ``rankings`` are shared
+    by searches of one seed, objective and machine. ``known`` are measurements in place of the store's, such as the fresh ones of a
     machine that has drifted. A machine without any in the ``store`` begins from the nearest known one's plans
     and schedules, if there is one. Raises ``ScheduleError`` when an operator has no legal schedule on the
     target, and ``InputError`` for energy on a machine that does not measure it. Ctrl-C raises
@@ -82,11 +87,12 @@ def search(
     if store is not None and wanted.measure:
         remember_machine(store, target)
     workers = wanted.workers
-    costs = GroupCosts(model, target.spec, wanted.objective, wanted.seed, known, workers)
+    costs = GroupCosts(model, target.spec, wanted.objective, wanted.seed, known, workers, rankings)
     evaluator = CandidateEvaluator(
         target, costs, graph.name, store, heard, workers, wanted.time_limit_seconds
     )
     problem = FusionProblem(graph, costs, heard)
+    start = (*start, *(carry_groups(one, graph, problem.may_try) for one in alike))
     return _Search(problem, evaluator, wanted, storage, is_new).run(start)
 
 

@@ -24,11 +24,23 @@ class PrecisionPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class PrecisionTrial:
+    """A choice of formats on the Pareto front of a study: its products by format, the loss of calibration runs, the
+    predicted cost, and who proposed it."""
+
+    counts: Mapping[str, int]
+    loss: float
+    cost: float
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
 class PrecisionFront:
     """The networks that were searched, float32 first, with the limit of the loss and its measure.
 
     ``calibration_runs`` set the scales, ``held_out_runs`` judge; ``note`` says why float32 is kept, empty where it is not;
-    ``contest`` how whole runs decided, where the machine is timed.
+    ``contest`` how whole runs decided, where the machine is timed. ``trials`` counts the choices of the studies that
+    proposed, ``pareto`` are those that no other one beats in predicted cost and loss, by rising cost.
     """
 
     measure: str
@@ -38,6 +50,8 @@ class PrecisionFront:
     held_out_runs: int
     note: str = ""
     contest: str = ""
+    trials: int = 0
+    pareto: tuple[PrecisionTrial, ...] = ()
 
     @property
     def kept(self) -> PrecisionPoint:

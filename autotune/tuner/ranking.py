@@ -43,6 +43,8 @@ QUICK = Effort(enumerated=2048, predicted=256, rounds=1, refined=24, verified=6)
 """Effort while partitions are searched: 0.6 to 0.9 % above the best known (mean of 36 drawn groups on ``server``, 48 on
 ``edge``). A round takes the same time for 8 schedules as for 24: with 96 predicted, and two rounds of 8, it was 0.6
 to 1.9 % in as much time."""
+ROUGH = Effort(enumerated=512, predicted=64, rounds=0, refined=8, verified=3)
+"""Effort where many networks are priced and none of their schedules is kept."""
 DEEP = Effort(enumerated=6144, predicted=768, rounds=2, refined=32, verified=24)
 """Effort for groups of a plan, in twice the time: 0.0 to 0.3 % above the best known on the same groups."""
 

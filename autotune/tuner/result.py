@@ -90,6 +90,11 @@ class PlanResult(Displayed):
         return Card("PlanResult", facts, ("group", "predicted cycles", "measured cycles"), rows)
 
     @property
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """The operators of each group."""
+        return tuple(tuple(op.name for op in item.group.ops) for item in self.groups)
+
+    @property
     def scheduled(self) -> tuple[tuple[Group, Schedule | None], ...]:
         """Each group with its schedule."""
         return tuple((item.group, item.schedule) for item in self.groups)

@@ -17,11 +17,12 @@ from autotune.schedule.fit import has_ranks_of
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome, Record
 from autotune.targets.spec import HardwareSpec
-from autotune.tuner.bulk import rank_all
+from autotune.tuner.bulk import Job, rank_all
 from autotune.tuner.legality import legal_nests
 from autotune.tuner.objective import Objective
 from autotune.tuner.observations import Observations
-from autotune.tuner.ranking import DEEP, KEPT, QUICK, Ranked, Ranking
+from autotune.tuner.ranking import DEEP, KEPT, QUICK, Effort, Ranked, Ranking
+from autotune.tuner.rankings import Rankings
 from autotune.tuner.transfer import Transfer
 
 _REMEMBERED = 16
@@ -79,7 +80,8 @@ class GroupCosts:
 
     A group's result depends on the seed, the group and its measurements, not on earlier requests. An
     equivalence class (``fusion.equivalence``) is ranked once; its groups differ by their own measurements
-    alone. ``known`` are measurements, oldest first; ``workers`` is as in ``rank_all``.
+    alone. ``known`` are measurements, oldest first; ``workers`` is as in ``rank_all``. Searches of one seed, objective and
+    machine may share ``rankings``. ``effort`` is that of groups that are not looked at deeply.
     """
 
     def __init__(
@@ -90,12 +92,16 @@ class GroupCosts:
         seed: int = 0,
         known: Iterable[Record] = (),
         workers: Workers = 1,
+        rankings: Rankings | None = None,
+        effort: Effort = QUICK,
     ) -> None:
         self.spec = spec
         self.objective = objective
         self._observations = Observations(EquivalenceClasses(spec.dram.burst_bytes), known)
         self._ranking = Ranking(model, spec, objective, seed)
         self._workers = workers
+        self._quick = effort
+        self._rankings = Rankings() if rankings is None else rankings
         self._legal: dict[str, bool] = {}
         self._ranked: dict[str, Ranked] = {}
         self._scored: dict[str, dict[str, tuple[ScoredSchedule, ...]]] = {}
@@ -165,14 +171,25 @@ class GroupCosts:
         self._rank(shallow.values())
 
     def _rank(self, groups: Iterable[Group]) -> None:
-        chosen = tuple(groups)
-        jobs = [
-            (group, DEEP if group.key in self._deep else QUICK, self._ranked.get(group.key))
-            for group in chosen
-        ]
-        for group, ranked in zip(chosen, rank_all(self._ranking, jobs, self._workers), strict=True):
-            self._ranked[group.key] = ranked
-            self._scored.pop(group.key, None)
+        shared, jobs = self._rankings, list[Job]()
+        for group in groups:
+            effort, before = self._effort(group), self._ranked.get(group.key)
+            ranked = shared.get(self.model, group.key, effort, before is None)
+            if ranked is None:
+                jobs.append((group, effort, before))
+            else:
+                self._take(group, ranked)
+        for job, ranked in zip(jobs, rank_all(self._ranking, jobs, self._workers), strict=True):
+            group, effort, before = job
+            shared.keep(self.model, group.key, effort, before is None, ranked)
+            self._take(group, ranked)
+
+    def _effort(self, group: Group) -> Effort:
+        return DEEP if group.key in self._deep else self._quick
+
+    def _take(self, group: Group, ranked: Ranked) -> None:
+        self._ranked[group.key] = ranked
+        self._scored.pop(group.key, None)
 
     def legal(self, group: Group) -> bool:
         """Return True if some schedule of the group fits the machine; views need none."""

@@ -20,7 +20,7 @@ from autotune.errors import AutotuneError, InputError
 from autotune.operators.op import Op, OpKind
 from autotune.quantisation import plan_costs
 from autotune.quantisation.loss import Loss, loss_of
-from autotune.quantisation.plan_costs import product_costs
+from autotune.quantisation.plan_costs import costs_of, product_costs
 from autotune.quantisation.products import Network
 from autotune.quantisation.qdq import Formats
 from autotune.quantisation.quantize import quantize
@@ -207,7 +207,7 @@ def test_costs_of_products_add_up_to_the_plan(tmp_path: Path) -> None:
     with Store.memory() as store:
         plain = api.search(path, "edge", store=store, **SMALL)
     work = multiplications(network, run)
-    costs = product_costs(network, plain.found.groups, work, Objective.LATENCY)
+    costs = product_costs(network, costs_of(plain.found, Objective.LATENCY), work)
     assert sum(costs.values()) == pytest.approx(plain.found.measured_cycles)
     assert set(costs) == {p.name for p in network.products}, "each is found again in the graph"
 
@@ -252,10 +252,10 @@ def test_searches_share_the_time_that_is_allowed(
     shares: list[float] = []
     of_file, results = NetworkSearch._of_file, list[SearchResult]()
 
-    def noted(self: NetworkSearch, path: Path, share: float) -> SearchResult:
+    def noted(self: NetworkSearch, path: Path, share: float, alike: Any) -> SearchResult:
         shares.append(share)
         if not results:
-            results.append(of_file(self, path, share))
+            results.append(of_file(self, path, share, alike))
         return results[0]  # the others are not searched
 
     monkeypatch.setattr(NetworkSearch, "_of_file", noted)
@@ -264,7 +264,7 @@ def test_searches_share_the_time_that_is_allowed(
         api.search(
             path, "edge", max_loss=0.5, data=data, out=tmp_path / "a.plan", store=store, **few
         )
-    most = precision_search.MOST_SEARCHES + (precision_search.WEIGHT_SEARCHES if rows == 1 else 0)
+    most = 1 + (precision_search.FINALISTS + 2) * (2 if rows == 1 else 1)
     assert shares[0] == precision_search.PLAIN_SHARE
     assert shares[0] + (most - 1) * shares[1] == pytest.approx(1.0)
     assert len(shares) <= most
@@ -354,3 +354,31 @@ def test_a_front_leaves_out_what_another_point_beats() -> None:
     points = tuple(point(*one) for one in ((9, 0.0), (5, 0.1), (6, 0.2), (4, 0.3)))
     front = PrecisionFront("relative", 0.5, points, 1, 1)
     assert [(one.cost, one.loss) for one in front.unbeaten] == [(4, 0.3), (5, 0.1), (9, 0.0)]
+
+
+def test_the_study_tells_a_front_of_predicted_cost_and_loss(tmp_path: Path) -> None:
+    path, data = wide(tmp_path)
+    options = {"max_loss": 0.01, "data": data, "out": tmp_path / "net.plan"}
+    with Store.memory() as store:
+        front = front_of(api.search(path, "edge", store=store, **options, **SMALL))
+    assert front.trials >= len(front.pareto) > 2
+    assert [one.cost for one in front.pareto] == sorted(one.cost for one in front.pareto)
+    losses = [one.loss for one in front.pareto]
+    assert losses == sorted(losses, reverse=True), "no trial beats another one"
+    assert losses[-1] == 0.0 and front.pareto[-1].counts == {"float32": 3}
+    assert front.pareto[0].cost < front.pareto[-1].cost
+
+
+@pytest.mark.parametrize(
+    ("strategy", "origins"), [("greedy", {"rule"}), ("random", {"random"}), ("tpe", {"TPE"})]
+)
+def test_a_strategy_names_what_proposes_formats(
+    strategy: str, origins: set[str], tmp_path: Path
+) -> None:
+    path, data = wide(tmp_path)
+    few = {**SMALL, "measure": 1, "strategy": strategy}
+    options = {"max_loss": 0.01, "data": data, "out": tmp_path / "net.plan"}
+    with Store.memory() as store:
+        front = front_of(api.search(path, "edge", store=store, **options, **few))
+    assert {one.origin for one in front.pareto} == origins
+    assert front.kept.is_within

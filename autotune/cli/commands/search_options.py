@@ -67,7 +67,8 @@ StrategyOption = Annotated[
     str,
     typer.Option(
         "--strategy",
-        help=f"What proposes plans: {', '.join(STRATEGY_NAMES)}.",
+        help=f"What proposes plans: {', '.join(STRATEGY_NAMES)}. With --max-loss, also formats: greedy by our rule, random and "
+        "tpe by Optuna's sampler, others by the rule and NSGA-II.",
         autocompletion=_complete_strategy,
     ),
 ]
@@ -103,7 +104,7 @@ MaxLossOption = Annotated[
         "--max-loss",
         metavar="LOSS",
         help="Let the search choose int8, bf16 or float32 for each product, within this loss on inputs held out of "
-        "--data, such as 0.5% or 0.005. Up to 8 networks are searched; float32 stays unless another one is faster.",
+        "--data, such as 0.5% or 0.005. Up to 7 networks are searched; float32 stays unless another one is faster.",
     ),
 ]
 DataOption = Annotated[

@@ -136,6 +136,17 @@ def print_precision(front: PrecisionFront, spec: HardwareSpec, objective: Object
     columns = ("", "network", "products", "loss", "limit", "unbeaten", "plan", "of float32")
     title = f"precision: {front.measure} loss ≤ {front.limit:.3%} on {front.held_out_runs} runs held out"
     print_table(title, columns, rows, texts=3)
+    trials = [
+        (
+            ", ".join(f"{count} {format}" for format, count in one.counts.items()),
+            f"{one.loss:.3%}",
+            cost_text(spec, objective, one.cost),
+            one.origin,
+        )
+        for one in front.pareto
+    ]
+    title = f"front of {front.trials} choices by predicted cost and loss on {front.calibration_runs} runs to calibrate"
+    print_table(title, ("products", "loss", "predicted", "proposed by"), trials, texts=1)
     for line in (front.note, front.contest):
         if line:
             say(line)

@@ -115,7 +115,10 @@ def _changes(
         sources.setdefault(home[consumer], set()).add(home[producer])
     for names in partition.groups:
         for at in range(1, len(names)):
-            yield (names,), (*_parts(graph, names[:at]), *_parts(graph, names[at:]))
+            yield (
+                (names,),
+                (*connected_parts(graph, names[:at]), *connected_parts(graph, names[at:])),
+            )
     for first, found in readers.items():
         for second in found:
             gone = (partition.groups[first], partition.groups[second])
@@ -133,10 +136,10 @@ def _changes(
             rest = tuple(name for name in partition.groups[old] if name != moved)
             joined = tuple(sorted((*partition.groups[new], moved), key=position.__getitem__))
             gone = (partition.groups[old], partition.groups[new])
-            yield gone, (*_parts(graph, rest), joined)
+            yield gone, (*connected_parts(graph, rest), joined)
 
 
-def _parts(graph: Graph, names: Names) -> tuple[Names, ...]:
-    """The connected parts of a set of operators, each in the graph's order."""
+def connected_parts(graph: Graph, names: Names) -> tuple[Names, ...]:
+    """Return the connected parts of a set of operators, each in the order of ``names``."""
     parts = nx.weakly_connected_components(graph.digraph.subgraph(names))
     return tuple(sorted(tuple(name for name in names if name in part) for part in parts))
