@@ -110,9 +110,16 @@ def transformed_weight(weight: Array, form: Form = F4) -> Array:
     return np.asarray(points.reshape(form.points, *weight.shape[2:]), np.float32)
 
 
-def convolved(x: Array, u: Array, bias: Array | None, pads: tuple[int, ...]) -> Matrix:
-    """Convolve an image [N, H, W, C] with a transformed weight to [N, OH, OW, M], in float64."""
-    form = FORMS[u.shape[0]]
+def convolved(
+    x: Array | Matrix,
+    u: Array | Matrix,
+    bias: Array | Matrix | None,
+    pads: tuple[int, ...],
+    form: Form | None = None,
+) -> Matrix:
+    """Convolve an image [N, H, W, C] with a transformed weight to [N, OH, OW, M], in float64, by the matrices
+    of ``form`` where it is given."""
+    form = form or FORMS[u.shape[0]]
     tile, patch = form.tile, form.patch
     top, left, bottom, right = pads
     rows, columns = (

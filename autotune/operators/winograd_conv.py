@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +25,7 @@ from autotune.operators.family import (
 from autotune.operators.op import Op
 from autotune.operators.tensor import Array
 from autotune.operators.window import window_extent
-from autotune.operators.winograd import FORMS, KERNEL, Form, convolved
+from autotune.operators.winograd import FORMS, KERNEL, Form, Matrix, convolved
 
 POINT = 3
 """Axis of the points in the scratch buffers (``tile_footprints``)."""
@@ -50,6 +51,15 @@ def _shape(op: Op, shapes: Shapes) -> Shape:
 def _reference(op: Op, inputs: Inputs) -> Array:
     bias = inputs[2] if len(inputs) == 3 else None
     return convolved(inputs[0], inputs[1], bias, op.ints("pads")).astype(np.float32)
+
+
+def winograd_squares(op: Op, squares: Sequence[Matrix]) -> Matrix:
+    """Return the sum of the squares of all that is added for each element of the result, given the inputs'
+    squares: the matrices magnify what they add."""
+    form = FORMS[squares[1].shape[0]]
+    squared = replace(form, input=np.square(form.input), output=np.square(form.output))
+    bias = squares[2] if len(squares) == 3 else None
+    return convolved(squares[0], squares[1], bias, op.ints("pads"), squared)
 
 
 def winograd_tile(op: Op, types: Types) -> int:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
 from autotune.cli.main import main
 from autotune.cli.npz import read_inputs, write_outputs
-from autotune.cli.run_check import OF_RANGE, Difference, compare, compare_arrays
-from autotune.errors import InputError
+from autotune.cli.run_check import OF_RANGE, Difference, check_outputs, compare, compare_arrays
+from autotune.errors import AutotuneError, InputError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
@@ -21,6 +23,7 @@ from autotune.operators.tensor import NUMPY, DType
 from autotune.runtime.execution.io_adapter import IoAdapter
 from autotune.runtime.execution.random_inputs import draw_graph_inputs
 from autotune.runtime.execution.reference_session import ReferenceSession
+from autotune.runtime.session.network_session import NetworkSession
 from tests.cli.plan_case import write_plan
 
 
@@ -174,3 +177,54 @@ def test_raw_bytes_of_a_file_are_of_the_inputs_type_and_wide_numbers_are_not() -
     np.testing.assert_array_equal(fed["x"], value.astype(np.float32))
     with pytest.raises(InputError, match=r"'x' is float32, expected bfloat16"):
         adapter.to_float32({"x": np.float32([0.1, 0, 0])})
+
+
+def tied(scale: float) -> Graph:
+    """Softmax of 100 logits that are all the same, of the size of ``scale``."""
+    b = GraphBuilder("tied")
+    w = b.constant(np.full((500, 100), np.float32(scale / 500)), "w")
+    b.add(OpKind.SOFTMAX, b.add(OpKind.MATMUL, b.input("x", (1, 500)), w), output="y", axis=1)
+    return b.build(["y"])
+
+
+def checked(graph: Graph, outputs: dict[str, object]) -> Difference:
+    """The verdict on the outputs of a run on numbers around 1."""
+    session = SimpleNamespace(
+        name="tied", graph=graph, reference_outputs=ReferenceSession(graph).run, inputs=()
+    )
+    feeds = {"x": np.random.default_rng(0).uniform(0.5, 1.5, (1, 500)).astype(np.float32)}
+    return check_outputs(cast(NetworkSession, session), feeds, outputs)["y"]
+
+
+def shares(classes: int) -> np.ndarray:
+    """So many classes of 100 share 1."""
+    return np.array([[1 / classes] * classes + [0] * (100 - classes)], np.float32)
+
+
+def test_ties_that_roundings_decide_pass_and_what_no_rounding_gives_differs() -> None:
+    graph = tied(1e8)
+    assert checked(graph, {"y": shares(32)}).is_tolerable
+    assert checked(graph, {"y": shares(32)}).rounding > 0.1
+    for wrong in (shares(32) * 4e3, shares(32) - 3, shares(32) * np.nan, shares(32)[:, :50]):
+        assert not checked(graph, {"y": wrong}).is_tolerable
+
+
+def test_ties_of_logits_that_roundings_hardly_move_must_be_found() -> None:
+    graph = tied(10.0)
+    assert checked(graph, {"y": shares(100)}).is_tolerable
+    assert not checked(graph, {"y": shares(32)}).is_tolerable
+    near = shares(100) * np.float32(1.002)
+    found = checked(graph, {"y": near})
+    assert not found.is_tolerable and 0 < found.rounding < 1e-5
+
+
+def test_a_network_of_several_graphs_is_held_to_the_tolerance() -> None:
+    class Several(SimpleNamespace):
+        @property
+        def graph(self) -> Graph:
+            raise AutotuneError("several graphs")
+
+    graph, feeds = tied(1e8), {"x": np.ones((1, 500), np.float32)}
+    session = Several(name="tied", reference_outputs=ReferenceSession(graph).run, inputs=())
+    found = check_outputs(cast(NetworkSession, session), feeds, {"y": shares(32)})["y"]
+    assert not found.is_tolerable and found.rounding == 0.0

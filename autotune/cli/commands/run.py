@@ -51,7 +51,8 @@ CheckOption = Annotated[
     bool,
     typer.Option(
         "--check",
-        help="Compare with the numpy reference, by a share of each output's range; look for races.",
+        help="Compare with the numpy reference, by a share of each output's range, and where that fails by what "
+        "rounding to float32 leaves open; look for races.",
     ),
 ]
 RepeatOption = Annotated[

@@ -69,7 +69,7 @@ def outcome_document(outcome: RunOutcome) -> dict[str, Any]:
         **parts_document(session),
         **devices_document(session),
         "check": {
-            name: {"max_difference": x.largest, "ok": x.is_tolerable}
+            name: {"max_difference": x.largest, "ok": x.is_tolerable, "rounding": x.rounding}
             for name, x in outcome.differences.items()
         },
         "races": list(outcome.races),
@@ -167,11 +167,15 @@ def _print_costs(costs: Costs) -> None:
 def _print_differences(differences: Mapping[str, Difference]) -> None:
     from autotune.cli.run_check import OF_RANGE, RELATIVE
 
-    rows = [
-        (name, f"{x.largest:.3g}", "ok" if x.is_tolerable else "DIFFERS")
-        for name, x in differences.items()
-    ]
+    rows = [(name, f"{x.largest:.3g}", _verdict(x)) for name, x in differences.items()]
     title = (
         f"against the reference (tolerance {RELATIVE:g} of a number + {OF_RANGE:g} of the range)"
     )
     print_table(title, ("output", "largest difference", ""), rows)
+
+
+def _verdict(found: Difference) -> str:
+    if found.rounding == 0.0:
+        return "ok" if found.is_tolerable else "DIFFERS"
+    rounding = f"float32 leaves ±{found.rounding:.2g} open"
+    return f"ok: {rounding}" if found.is_tolerable else f"DIFFERS: {rounding}"
