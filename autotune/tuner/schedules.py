@@ -101,7 +101,7 @@ class GroupCosts:
         self._ranking = Ranking(model, spec, objective, seed)
         self._workers = workers
         self._quick = effort
-        self._rankings = Rankings() if rankings is None else rankings
+        self._rankings = rankings
         self._legal: dict[str, bool] = {}
         self._ranked: dict[str, Ranked] = {}
         self._scored: dict[str, dict[str, tuple[ScoredSchedule, ...]]] = {}
@@ -174,14 +174,17 @@ class GroupCosts:
         shared, jobs = self._rankings, list[Job]()
         for group in groups:
             effort, before = self._effort(group), self._ranked.get(group.key)
-            ranked = shared.get(self.model, group.key, effort, before is None)
-            if ranked is None:
+            kept = None
+            if shared is not None:
+                kept = shared.get(self._ranking, group.key, effort, before is None)
+            if kept is None:
                 jobs.append((group, effort, before))
             else:
-                self._take(group, ranked)
+                self._take(group, kept)
         for job, ranked in zip(jobs, rank_all(self._ranking, jobs, self._workers), strict=True):
             group, effort, before = job
-            shared.keep(self.model, group.key, effort, before is None, ranked)
+            if shared is not None:
+                shared.keep(self._ranking, group.key, effort, before is None, ranked)
             self._take(group, ranked)
 
     def _effort(self, group: Group) -> Effort:

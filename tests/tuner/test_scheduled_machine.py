@@ -15,7 +15,7 @@ from autotune.tuner.calibrate import CalibrationResult
 from tests.targets.plugins.scheduled_functions import tiled
 
 MACHINE = ScheduledTarget.of("tiled", tiled)
-BUDGET = 250
+BUDGET = 500
 
 
 @pytest.fixture(scope="module")
