@@ -6,8 +6,9 @@ import pytest
 
 from autotune.cost_model.shipped import shipped_model
 from autotune.fusion.group import layer
-from autotune.tuner import schedules
+from autotune.tuner.bulk import Job, rank_all
 from autotune.tuner.objective import Objective
+from autotune.tuner.ranking import Ranked, Ranking
 from autotune.tuner.rankings import Rankings
 from autotune.tuner.schedules import GroupCosts
 from tests.tuner.search_case import EDGE
@@ -16,13 +17,13 @@ from tests.tuner.search_case import EDGE
 def test_a_group_is_ranked_once_for_each_objective(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches for several sums share rankings too: the order of one objective is not that of another."""
     ranked: list[int] = []
-    rank_all = schedules.rank_all
 
-    def counting(ranking: object, jobs: list[object], *rest: object) -> object:
+    def counting(ranking: Ranking, jobs: list[Job], workers: object) -> list[Ranked]:
         ranked.append(len(jobs))
-        return rank_all(ranking, jobs, *rest)  # type: ignore[arg-type]
+        assert workers == 1
+        return rank_all(ranking, jobs, 1)
 
-    monkeypatch.setattr(schedules, "rank_all", counting)
+    monkeypatch.setattr("autotune.tuner.schedules.rank_all", counting)
     model = shipped_model(EDGE.spec)
     assert model is not None
     group, shared = layer("matmul", (64, 128), (128, 96)), Rankings()
