@@ -1,8 +1,8 @@
 """The delay that theory expects of drift detection, at the noise of a series and at its autocorrelation.
 
-A test that raises a false alarm every ``ARL`` runs needs log(ARL) / KL runs to find a change (Lorden 1971, of Wald 1945), with KL the
+A test that raises a false alarm every ``ARL`` runs needs log(ARL) / KL runs to find a change (Lorden 1971, of Wald 1945). KL is the
 divergence of a run after the change from one before. Stationary Gaussian noise of long-run variance S that is shifted by m has
-KL = m² / (2 S): what is correlated over many runs hides a shift as its whole spell does, not as one run does.
+KL = m² / (2 S). So noise that is correlated over many runs hides a shift for longer.
 
 Noise here is no Gaussian: single runs take much longer. So the formula is applied to Huber's score, which bounds each run
 (Huber 1964): S is the score's long-run variance and m what the shift adds to its mean. A test that knows more of the noise than

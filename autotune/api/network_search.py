@@ -126,11 +126,11 @@ def search(
     ``max_loss``, a number or a text such as ``0.5%``, lets the search choose a format for each product: int8, bf16 or
     float32, as far as the target multiplies them. ``data`` are inputs as ``quantize`` takes them; a quarter of them is
     held out. On these a kept network loses ``max_loss`` at most, by the measure ``loss`` (``relative``, ``cosine``,
-    ``top1``; None: relative). An Optuna study of predicted cost and loss proposes; ``strategy`` names its sampler. Up to seven networks are
-    searched, each with ``trials`` and ``measure``. Where few rows meet large weights up to thirteen are, some with narrow
-    weights alone. ``seconds`` are for all of them. The float32 network
-    is always one, and its plan is kept unless another one is faster. Else the network is written beside ``out`` as
-    ``.narrow.onnx``, and the plan is for that file.
+    ``top1``; None: relative). An Optuna study of predicted cost and loss proposes; ``strategy`` names its sampler. Up to
+    seven networks are searched, each with ``trials`` and ``measure``. Where few rows meet large weights up to thirteen
+    are, some with narrow weights alone. ``seconds`` are for all of them. The float32 network is always one, and its plan
+    is kept unless another one is faster. Else the network is written beside ``out`` as ``.narrow.onnx``, and the plan is
+    for that file.
 
     Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this
     budget. Shapes that depend on values are those of inputs drawn by ``seed``; other shapes are

@@ -343,11 +343,11 @@ class PrecisionSearches:
         )
 
     def _pareto(self, products: int) -> tuple[PrecisionTrial, ...]:
-        """Return what no choice of any study beats."""
+        """Return what no choice of any study beats in cost, at the latest prices, and loss."""
         found = [
             PrecisionTrial(_counts(one.formats, label, products), one.loss, one.cost, one.origin)
             for label, study in self._studies.items()
-            for one in study.front
+            for one in study.tried
         ]
         kept: list[PrecisionTrial] = []
         for trial in sorted(found, key=lambda one: (one.cost, one.loss)):

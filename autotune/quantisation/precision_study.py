@@ -175,12 +175,6 @@ class PrecisionStudy:
         fit = [one for one in self._tried.values() if one.greater_loss <= self._limit]
         return sorted(fit, key=lambda one: one.cost)
 
-    @property
-    def front(self) -> list[Assignment]:
-        """The choices that no other one beats in cost and loss, by rising cost: Optuna's ``best_trials``."""
-        best = {frozenset(self._read(one.params).items()) for one in self.study.best_trials}
-        return sorted((self._tried[key] for key in best), key=lambda one: one.cost)
-
     def _run_next(self) -> None:
         """Run the next trial: the one that is enqueued, else the sampler's."""
         trial = self.study.ask()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from autotune.runtime.guards.observation import Candidate, ClassHistory, Key
 from autotune.runtime.guards.variant import Variant
 from autotune.runtime.online.input_samples import Inputs, InputSamples
 from autotune.runtime.online.paired_test import Verdict
-from autotune.runtime.online.program_room import held_bytes, program_room
+from autotune.runtime.online.program_room import hold_programs
 
 FIRST_EVERY = 16
 """Requests of which one is sampled at first."""
@@ -290,19 +289,10 @@ class Specialiser:
 
     def _hold(self, variant: Variant) -> None:
         """Count the memory of a variant, active or resting; others of the process may have to go for it."""
-        held, owner = weakref.ref(variant), weakref.ref(self)
-
-        def uses() -> int:
-            one = held()
-            return 0 if one is None else one.served
-
-        def leave() -> None:
-            one, ours = held(), owner()
-            if one is not None and ours is not None:
-                ours._give_up(one)
-
         seconds = self._compile_ns * 1e-9
-        program_room().add(variant, held_bytes(variant.table), seconds, uses, leave)
+        hold_programs(
+            self, variant, variant.table, seconds, lambda x: x.served, Specialiser._give_up
+        )
 
     def _give_up(self, variant: Variant) -> None:
         """Let a variant go, wherever it is; its class is refused for a while."""

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.resources import program_bytes
 from autotune.runtime.online.memory_room import FREE_SHARE, free_bytes
 
+Owner = TypeVar("Owner")
+Holder = TypeVar("Holder")
 MOST_BYTES = 256 << 20
 """Size of the room on a machine with memory to spare."""
 
@@ -113,6 +117,32 @@ def held_bytes(table: ProgramTable) -> int:
     programs = {id(step.program): step.program for step in table.group_steps}
     arena = 0 if table.executable is None else table.executable.arena.size_bytes
     return arena + sum(map(program_bytes, programs.values()))
+
+
+def hold_programs(
+    owner: Owner,
+    holder: Holder,
+    table: ProgramTable,
+    seconds: float,
+    uses: Callable[[Holder], int],
+    give_up: Callable[[Owner, Holder], None],
+) -> None:
+    """Note the programs of a ``holder`` in the room of this process, which took ``seconds`` to make; others may have to leave.
+
+    ``owner`` gives the holder up when its turn comes. Neither is kept alive.
+    """
+    held, ours = weakref.ref(holder), weakref.ref(owner)
+
+    def used() -> int:
+        one = held()
+        return 0 if one is None else uses(one)
+
+    def leave() -> None:
+        one, mine = held(), ours()
+        if one is not None and mine is not None:
+            give_up(mine, one)
+
+    program_room().add(holder, held_bytes(table), seconds, used, leave)
 
 
 _ROOM = ProgramRoom()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +31,7 @@ from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.execution.signature import TensorInfo, tensors_of_model
 from autotune.runtime.guards.assumptions import check_names
 from autotune.runtime.guards.variant import VariantStatus
-from autotune.runtime.online.program_room import held_bytes, program_room
+from autotune.runtime.online.program_room import hold_programs
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 from autotune.runtime.profile.registry import registry
 from autotune.runtime.profile.session_profile import SessionProfile
@@ -137,18 +136,9 @@ class DynamicSession:
 
     def _hold(self, session: GraphSession, seconds: float) -> None:
         """Count the memory of a part's programs, which took so long to make; others of the process may have to go for it."""
-        part, owner = weakref.ref(session), weakref.ref(self)
-
-        def uses() -> int:
-            held = part()
-            return 0 if held is None else held.runs
-
-        def leave() -> None:
-            held, ours = part(), owner()
-            if held is not None and ours is not None:
-                ours._give_up(held)
-
-        program_room().add(session, held_bytes(session.table), seconds, uses, leave)
+        hold_programs(
+            self, session, session.table, seconds, lambda x: x.runs, DynamicSession._give_up
+        )
 
     def _give_up(self, session: GraphSession) -> None:
         """Let a bucket or the version of a shape go; its next run is that of a new shape. Pieces and bodies of control flow stay."""
