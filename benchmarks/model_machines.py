@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from autotune.cost_model.analysis import analytic_model
+from autotune.cost_model.fitting import fit
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.shipped import shipped_model
 from autotune.fusion.analysis import nests_of
@@ -151,7 +152,7 @@ def judge(machine: Machine, shelf: Shelf, store: Store) -> JudgedMachine:
     """Judge formula, shared model and refined model on one machine."""
     spec, base = machine.spec, shipped_model(machine.spec)
     assert base is not None, "make models"
-    refined = CostModel.fit(machine.records, spec, seed=SEED, base=base)
+    refined = fit(machine.records, spec, seed=SEED, base=base)
     predictors = {
         "formula": formula(spec),
         "0 runs": learned(base),

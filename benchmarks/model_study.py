@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.fitting import fit
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.verifier import Verifier, can_verify
 from autotune.fusion.analysis import nests_of
@@ -102,7 +103,7 @@ class Study:
         for fold in range(self.folds):
             say(f"  ours, networks of fold {fold + 1} of {self.folds}")
             records = [self.records[i] for i in np.flatnonzero(self.known(fold)).tolist()]
-            draft = CostModel.fit(records, self.spec, seed=0)
+            draft = fit(records, self.spec, seed=0)
             model = draft.with_verifier(Verifier.fit(records, self.spec, 0))
             kinds.append(_kind(model))
             for one, at in self._programs():

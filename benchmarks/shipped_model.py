@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from autotune.cost_model.fitting import fit_many
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.shipped import MODELS
 from autotune.disk.atomic_file import replace_file
@@ -31,7 +32,7 @@ MOST_BYTES = 3 << 20
 
 def train(machines: Sequence[Machine], seed: int) -> CostModel:
     """Train the shared model of a measured fleet."""
-    return CostModel.fit_many({m.spec: m.records for m in machines}, seed=seed)
+    return fit_many({m.spec: m.records for m in machines}, seed=seed)
 
 
 def _tell(name: str, done: int, total: int) -> None:

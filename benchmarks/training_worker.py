@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from autotune.cost_model.analysis import analytic_model
-from autotune.cost_model.model import CostModel
+from autotune.cost_model.fitting import fit
 from autotune.cost_model.predictor import Predictor
 from autotune.cost_model.prepared import PreparedGroup
 from autotune.errors import ScheduleError
@@ -39,7 +39,7 @@ def main() -> None:
     rows = int(sys.argv[1])
     records = list(itertools.islice(made(target(TARGET), rows), rows))
     before, start = spent(), time.perf_counter()
-    model = CostModel.fit(records, target(TARGET).spec, seed=0)
+    model = fit(records, target(TARGET).spec, seed=0)
     seconds, after = time.perf_counter() - start, spent()
     print(
         json.dumps(

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from autotune.api import load_network
+from autotune.cost_model.fitting import extended, fit
 from autotune.cost_model.metrics import mape
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.shipped import shipped_model
@@ -102,7 +103,7 @@ def rows_of(name: str, new: Drawn, known: Drawn, before: CostModel) -> list[tupl
     spec, both = before.spec, (*known.records, *new.records)
 
     def extend() -> CostModel:
-        more = before.extended(both, seed=SEED)
+        more = extended(before, both, seed=SEED)
         if more is None:
             raise SystemExit(
                 f"{spec.name}: the plain formula was chosen, which has no trees to extend"
@@ -113,9 +114,7 @@ def rows_of(name: str, new: Drawn, known: Drawn, before: CostModel) -> list[tupl
     models = {
         "before": (before, None),
         "extended": timed(extend),
-        "trained anew": timed(
-            lambda: CostModel.fit(both, spec, seed=SEED, base=shipped_model(spec))
-        ),
+        "trained anew": timed(lambda: fit(both, spec, seed=SEED, base=shipped_model(spec))),
     }
     return [
         (
@@ -142,7 +141,7 @@ def main() -> None:
         known = drawn(KNOWN_NETWORKS, asked.known, target, store, own=False)
         news = {name: drawn((name,), NEWS, target, store, own=True) for name in NEW_NETWORKS}
     base = shipped_model(target.spec)
-    before, seconds = timed(lambda: CostModel.fit(known.records, target.spec, seed=SEED, base=base))
+    before, seconds = timed(lambda: fit(known.records, target.spec, seed=SEED, base=base))
     trees = ", ".join(f"{name} {len(forest.roots)}" for name, forest in before.trees.items())
     sys.stderr.write(
         f"trained on {len(known.records):,} measurements in {seconds:.1f} CPU s, features of all included: "

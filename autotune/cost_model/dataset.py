@@ -17,6 +17,7 @@ from autotune.cost_model.analysis import AnalyticModel
 from autotune.cost_model.estimate import Rows
 from autotune.cost_model.part_rows import PartRows
 from autotune.cost_model.raw.model import corrected_model
+from autotune.errors import StoreError
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
@@ -30,6 +31,8 @@ Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
+MIN_RECORDS = 50
+"""Fewer successful measurements than this give no model."""
 REMEMBERED_ROWS = 100_000
 """Measurements whose analysis is remembered for the next training, some 60 MB."""
 
@@ -313,4 +316,12 @@ def _assemble(
         np.array([record.group_key for record, _ in rows], dtype=np.str_),
         np.array([record.network for record, _ in rows], dtype=np.str_),
         is_raw,
+    )
+
+
+def too_few(spec: HardwareSpec, count: int) -> StoreError:
+    """Return the error of a machine with too few measurements to train on."""
+    return StoreError(
+        f"{spec.name}: {count} successful measurements, a cost model needs "
+        f"{MIN_RECORDS}; run 'autotune calibrate --target {spec.name}' first"
     )

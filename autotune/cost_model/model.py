@@ -1,13 +1,12 @@
 """The learned cost model: measured over analytic cycles as boosted trees, with intervals.
 
-Trained from stored measurements, asked by search, predictor and runtime.
+``fitting`` trains it from stored measurements; search, predictor and runtime ask it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,62 +17,29 @@ import numpy.typing as npt
 from autotune.cost_model.analysis import Analysed, AnalyticModel
 from autotune.cost_model.cached.work_kinds import TYPICAL_ERROR, TYPICAL_FACTOR, typical_costs
 from autotune.cost_model.cost import Cost
-from autotune.cost_model.dataset import Dataset, dataset, joined
 from autotune.cost_model.estimate import Best, Estimate, Forecast, Prediction
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.learned import Learned
 from autotune.cost_model.model_file import FORMULA, GUIDED, RAW, SHIPPED, is_shared, pack, unpack
-from autotune.cost_model.provenance import Provenance, feature_hash
+from autotune.cost_model.provenance import Provenance
 from autotune.cost_model.raw.model import corrected_model
-from autotune.cost_model.support import Support, moved_percentiles, percentiles
-from autotune.cost_model.training import (
-    COVERAGE,
-    MORE_ROUNDS,
-    NARROW_SHARE,
-    Ratios,
-    boost_scale,
-    conformal_quantile,
-    factors,
-    folds,
-    log_spread,
-    network_quantile,
-    scale_of,
-    train,
-)
-from autotune.errors import ScheduleError, StoreError
+from autotune.cost_model.training import Ratios, log_spread, scale_of
+from autotune.errors import ScheduleError
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
-from autotune.store.records import Record
 from autotune.targets.spec import HardwareSpec, Memory
 
 if TYPE_CHECKING:  # imports lowering and binding, which predicting without a search needs not
-    from autotune.cost_model.held_out import ForEach, HeldOut, Misjudged
+    from autotune.cost_model.held_out import Misjudged
     from autotune.cost_model.verifier import Verifier
 
 Floats = npt.NDArray[np.float64]
 
-MIN_RECORDS = 50
-"""Fewer successful measurements than this give no model."""
-FEWEST_SURE = 50
-"""Rows of the largest weight from which on they alone calibrate intervals."""
-LEAST_SHARE = 1e-3
-"""Least share of narrow products of a group that has any."""
 TYPICAL = "typical"
 """Kind of a model at typical costs, and the name of its mean error elsewhere among the metrics."""
-WORST = 5
-"""Groups that a training says it was worst at."""
-MOST_TREES = 300
-"""Trees for cycles beyond which a model is not extended, but trained anew: predicting takes longer by each."""
-
-
-def _sure(data: Dataset) -> npt.NDArray[np.bool_]:
-    """Return the rows [r] that were given the largest weight, all where these are fewer than ``FEWEST_SURE``."""
-    given = data.weight / data.trust
-    sure = given >= given.max(initial=0.0) * (1.0 - 1e-9)
-    return sure if sure.sum() >= FEWEST_SURE else np.ones(len(data), dtype=bool)
 
 
 class CostModel:
@@ -99,7 +65,7 @@ class CostModel:
         self.is_shared = shared
         self.misjudged = misjudged
         self._verifier = verifier
-        self._learned = learned
+        self.learned = learned
         self.metrics = dict(metrics)
         self.provenance = provenance
 
@@ -114,12 +80,12 @@ class CostModel:
             return SHIPPED
         if self.is_raw:
             return RAW
-        return FORMULA if self._learned.ratios.is_formula else GUIDED
+        return FORMULA if self.learned.ratios.is_formula else GUIDED
 
     @property
     def is_raw(self) -> bool:
         """True if no analytic cycles are in its predictions."""
-        return self._learned.ratios.is_raw
+        return self.learned.ratios.is_raw
 
     @property
     def corrected(self) -> AnalyticModel:
@@ -137,85 +103,6 @@ class CostModel:
         return self.kind == TYPICAL
 
     @classmethod
-    def fit(
-        cls,
-        records: Sequence[Record],
-        spec: HardwareSpec,
-        *,
-        seed: int,
-        weights: Sequence[float] | None = None,
-        base: CostModel | None = None,
-        for_each: ForEach | None = None,
-    ) -> CostModel:
-        """Train on measurements of one machine; failed ones are left out.
-
-        Held-out predictions decide whether trees correct the analytic formula (``HeldOut.improves_on``): no
-        model chooses worse than its plain formula. With a shared model as ``base``, train what
-        that leaves; it stays as it is where this is no better, and for fewer than ``MIN_RECORDS``
-        measurements. Where the best of these errs by ``choosing.MISJUDGED`` or more, a raw model contends too, on
-        ``choosing.RAW_ROWS`` measurements at most.
-
-        ``weights`` [records] says how much each counts (1 by default), for example less with age,
-        beside how far it is trusted. Rows that count less than others are no measurements of the machine as it is:
-        they train, but calibrate no interval, where ``FEWEST_SURE`` others do. ``for_each`` calls for every fold
-        (None: two at a time); what it raises ends training.
-        ``metrics`` are of out-of-fold predictions: of networks none of whose groups was trained
-        on. Raises ``StoreError`` when there are fewer than ``MIN_RECORDS`` and no ``base``.
-        """
-        from autotune.cost_model.choosing import choose
-
-        data = dataset(records, spec, weights)
-        if len(data) < MIN_RECORDS and base is not None:
-            return base
-        if len(data) < MIN_RECORDS:
-            raise too_few(spec, len(data))
-        fold = folds(data.networks, data.keys, np.random.default_rng(seed))
-        start = None if base is None else base._learned.ratios
-        chosen = choose(records, data, weights, fold, seed, start, for_each, _sure(data))
-        held, ratios, data, sure = chosen.held, chosen.ratios, chosen.data, chosen.sure
-
-        def holding(rows: npt.NDArray[np.bool_]) -> float:
-            return network_quantile(held.scores[rows], data.networks[rows], COVERAGE)
-
-        scale, factor = _calibrated(held, data, sure, seed, holding)
-        learned = _learned(ratios, scale, factor, held)
-        metrics = chosen.metrics()
-        origin = _provenance(data, seed, base, ratios.is_raw)
-        return cls(spec, learned, metrics, held.misjudged(data, WORST), provenance=origin)
-
-    def extended(
-        self, records: Sequence[Record], *, seed: int, weights: Sequence[float] | None = None
-    ) -> CostModel | None:
-        """Return this model with ``MORE_ROUNDS`` trees that learn what it leaves of measurements, old and new ones.
-
-        It takes a fraction of the time of ``fit``, for nothing is held out: intervals and ``metrics`` stay those of
-        this model, and whoever takes it judges it first. Takes ``weights`` as ``fit`` does. Return None where there is
-        nothing to extend: a plain formula; a raw model, whose prices would stay; fewer than ``MIN_RECORDS``
-        measurements; or more than ``MOST_TREES`` trees in the end.
-        """
-        before, learned = self._learned.ratios, self._learned
-        trees = 0 if before.cycles is None else len(before.cycles.roots)
-        if before.is_formula or before.is_raw or trees + MORE_ROUNDS > MOST_TREES:
-            return None
-        data = dataset(records, self.spec, weights)
-        if len(data) < MIN_RECORDS:
-            return None
-        everywhere = np.ones(len(data), dtype=bool)
-        ratios = train(data, everywhere, seed, before.base, before=before)
-        grown = Learned(ratios, learned.scale, learned.factor)
-        known, x = learned.known_support, data.main_x
-        if known is not None and learned.support is not None and grown.support is not None:
-            known = moved_percentiles(known, learned.support.of(x), grown.support.of(x))
-        origin = _provenance(data, seed, self)
-        return CostModel(
-            self.spec,
-            replace(grown, known_support=known),
-            self.metrics,
-            verifier=self._verifier,
-            provenance=origin,
-        )
-
-    @classmethod
     def typical(cls, spec: HardwareSpec) -> CostModel:
         """Return the plain formula of a CPU at typical unit costs: no measurement of this machine is in it.
 
@@ -225,46 +112,6 @@ class CostModel:
         unit_costs = typical_costs(spec.matrix.rows)
         learned = Learned(Ratios(None, None, None, unit_costs), None, math.log(TYPICAL_FACTOR))
         return cls(spec, learned, {TYPICAL: TYPICAL_ERROR})
-
-    @classmethod
-    def fit_many(cls, machines: Mapping[HardwareSpec, Sequence[Record]], *, seed: int) -> CostModel:
-        """Train a shared model on measurements of several machines with one kind of memory.
-
-        As in ``fit``, trees correct the formula where this chooses no worse on unseen machines; here they also have to
-        err clearly less, for every user begins with this model, whatever the machine.
-        ``metrics`` are of machines and networks that the trees know neither of. Raises
-        ``StoreError`` when there are fewer than ``MIN_RECORDS``.
-        """
-        from autotune.cost_model.held_out import hold_out_machines
-
-        parts = [dataset(records, spec) for spec, records in machines.items()]
-        data, rng = joined(parts), np.random.default_rng(seed)
-        if len(data) < MIN_RECORDS:
-            raise StoreError(
-                f"{len(data)} successful measurements, a cost model needs {MIN_RECORDS}"
-            )
-        owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts]).astype(np.str_)
-        fold = folds(data.networks, data.keys, rng)
-        machine_fold = folds(owners, data.keys, rng)
-        judged, guided, formula = hold_out_machines(data, machine_fold, fold, seed)
-        ratios = train(data, np.ones(len(data), dtype=bool), seed, shared=True)
-        held = formula
-        if guided.improves_on(formula, judged) and guided.errs_clearly_less(formula, judged):
-            held = guided
-        else:
-            ratios = ratios.as_formula()
-
-        def holding(rows: npt.NDArray[np.bool_]) -> float:
-            # machines differ more than networks: rows of many held 89 % on unseen ones, networks 94 %
-            return conformal_quantile(held.scores[rows], COVERAGE)
-
-        everywhere = np.ones(len(judged), dtype=bool)
-        scale, factor = _calibrated(held, judged, everywhere, seed, holding)
-        learned = _learned(ratios, scale, factor, held)
-        metrics = held.metrics(judged) | {"machines": float(len(parts))}
-        spec, worst = parts[0].spec, held.misjudged(judged, WORST)
-        origin = _provenance(data, seed)
-        return cls(spec, learned, metrics, worst, shared=True, provenance=origin)
 
     @property
     def verifier(self) -> Verifier | None:
@@ -284,12 +131,18 @@ class CostModel:
         metrics = {**self.metrics, **figures}
         return CostModel(
             self.spec,
-            self._learned,
+            self.learned,
             metrics,
             self.misjudged,
             self.is_shared,
             verifier,
             self.provenance,
+        )
+
+    def grown(self, learned: Learned, provenance: Provenance) -> CostModel:
+        """Return this model with other trained parts; figures and second stage stay."""
+        return CostModel(
+            self.spec, learned, self.metrics, verifier=self._verifier, provenance=provenance
         )
 
     @cached_property
@@ -298,20 +151,20 @@ class CostModel:
         with its trees, for only with these its choices were shown to be no worse."""
         if self.is_raw:
             return self
-        ratios = self._learned.ratios.as_formula()
-        learned = replace(self._learned, ratios=ratios, known_support=None)
+        ratios = self.learned.ratios.as_formula()
+        learned = replace(self.learned, ratios=ratios, known_support=None)
         return CostModel(self.spec, learned, self.metrics, shared=self.is_shared)
 
     @property
     def cycle_forests(self) -> tuple[Forest, ...]:
         """Trees whose predictions add up to the log of cycles over analytic ones; none for a formula."""
-        return self._learned.ratios.cycle_forests
+        return self.learned.ratios.cycle_forests
 
     @property
     def unit_costs(self) -> Floats:
         """Fitted cycles [W] of a unit of each of the ``corrected`` model's ``work_kinds``; of a raw model the
         logarithms, and two exponents (``RawPrices``)."""
-        return self._learned.ratios.unit_costs
+        return self.learned.ratios.unit_costs
 
     def predict_nest(self, nest: Nest, table: ScheduleTable) -> Prediction:
         """Cycles of every schedule in a table."""
@@ -337,11 +190,11 @@ class CostModel:
 
     def matter(self, best: Best | None) -> Best | None:
         """Return which schedules must be laid out where only the ``best`` matter; None for all."""
-        return best if self._learned.ratios.is_formula else None
+        return best if self.learned.ratios.is_formula else None
 
     def judged(self, a: Analysed) -> Forecast:
         """Return the forecast of analysed schedules."""
-        ratios = self._learned.ratios
+        ratios = self.learned.ratios
         x = self.corrected.rows(a.features, a.work, ratios.unit_costs)
         cycles = a.cycles(ratios.unit_costs) * np.exp(ratios.log_cycles(x))
         return Forecast(np.maximum(cycles, 1.0), x, a.dynamic_fj, a.leak_fj, a.moved_bytes)
@@ -349,12 +202,12 @@ class CostModel:
     def energy(self, forecast: Forecast) -> Floats:
         """Femtojoules of forecast schedules [n]."""
         energy = forecast.dynamic_fj + forecast.leak_fj * forecast.cycles
-        return energy * np.exp(self._learned.ratios.log_energy(forecast.x))
+        return energy * np.exp(self.learned.ratios.log_energy(forecast.x))
 
     def completed(self, forecast: Forecast) -> Estimate:
         """All that is predicted of forecast schedules: the trees of the interval, of energy and of bytes
         are asked for these alone."""
-        learned, cycles = self._learned, forecast.cycles
+        learned, cycles = self.learned, forecast.cycles
         scale = 1.0 if learned.scale is None else scale_of(learned.scale, forecast.x)
         spread = np.exp(log_spread(learned.factor, scale)) * np.ones(len(cycles))
         dram = forecast.moved_bytes * np.exp(learned.ratios.log_dram(forecast.x))
@@ -364,7 +217,7 @@ class CostModel:
     def rough(self, nest: Nest, table: ScheduleTable) -> Floats:
         """Return a cheap score [n] to pre-filter schedules; only its ranking is meaningful."""
         analysis = self.corrected.analyse(nest, table, self.spec)
-        return analysis.order(self._learned.ratios.unit_costs)
+        return analysis.order(self.learned.ratios.unit_costs)
 
     def predict(self, group: Group, schedule: Schedule) -> float:
         """Cycles of a group: the sum over its nests, which run one after the other.
@@ -397,8 +250,8 @@ class CostModel:
     @property
     def trees(self) -> dict[str, Forest]:
         """Forests by name: ``scale``, ``cycles``, ``energy``, ``dram``, and ``base`` ones they add to."""
-        ratios = self._learned.ratios
-        trees = {"scale": self._learned.scale, **_trees(ratios, "")}
+        ratios = self.learned.ratios
+        trees = {"scale": self.learned.scale, **_trees(ratios, "")}
         if ratios.base is not None:
             trees |= _trees(ratios.base, "base ")
         return {name: forest for name, forest in trees.items() if forest is not None}
@@ -406,23 +259,23 @@ class CostModel:
     @property
     def interval_factor(self) -> float:
         """Half width of an interval, in logarithms, over the predicted size of the error."""
-        return self._learned.factor
+        return self.learned.factor
 
     def to_bytes(self) -> bytes:
         """The model as a file: a JSON header and the tables of the trees."""
-        ratios = self._learned.ratios
+        ratios = self.learned.ratios
         parts = {name: forest.to_bytes() for name, forest in self.trees.items()}
         if self.verifier is not None:
             parts["verifier"] = self.verifier.to_bytes()
         return pack(
             self.spec,
             parts,
-            self._learned.factor,
+            self.learned.factor,
             self.metrics,
             ratios.unit_costs.tolist(),
             self.is_shared,
             self.provenance,
-            self._learned.known_support,
+            self.learned.known_support,
             self.is_raw,
         )
 
@@ -446,48 +299,6 @@ class CostModel:
             verifier=verifier,
             provenance=file.provenance,
         )
-
-
-def _calibrated(
-    held: HeldOut,
-    data: Dataset,
-    sure: npt.NDArray[np.bool_],
-    seed: int,
-    holding: Callable[[npt.NDArray[np.bool_]], float],
-) -> tuple[Forest, float]:
-    """Return the trees of the error's size, a step higher for narrow programs as these ask for, and the factor on it."""
-    from autotune.cost_model.held_out import narrow_rows
-
-    factor, wider = factors(narrow_rows(held.x, data), sure, holding)
-    scale = boost_scale(held.x, held.error, seed)
-    if wider != 1.0:
-        place = data.model.feature_names.index(NARROW_SHARE)
-        scale = scale.with_step(place, LEAST_SHARE, math.log(wider))
-    return scale, factor
-
-
-def _learned(ratios: Ratios, scale: Forest, factor: float, held: HeldOut) -> Learned:
-    """Return the trained parts, with supports calibrated by held-out predictions."""
-    support = held.support if ratios.cycle_forests else Support((scale,)).of(held.x)
-    return Learned(ratios, scale, factor, percentiles(support))
-
-
-def _provenance(
-    data: Dataset, seed: int, base: CostModel | None = None, is_raw: bool = False
-) -> Provenance:
-    """Return where a model trained on ``data`` comes from; a raw one refines none."""
-    names = corrected_model(data.spec, is_raw).feature_names
-    base = None if is_raw else base
-    refined = "" if base is None else hashlib.sha256(base.to_bytes()).hexdigest()
-    return Provenance(data.fingerprint, feature_hash(names), len(data), seed, refined)
-
-
-def too_few(spec: HardwareSpec, count: int) -> StoreError:
-    """Return the error of a machine with too few measurements to train on."""
-    return StoreError(
-        f"{spec.name}: {count} successful measurements, a cost model needs "
-        f"{MIN_RECORDS}; run 'autotune calibrate --target {spec.name}' first"
-    )
 
 
 def _trees(ratios: Ratios, prefix: str) -> dict[str, Forest | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,8 +15,6 @@ from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec, Memory
 
 if TYPE_CHECKING:
-    from autotune.cost_model.held_out import ForEach
-    from autotune.store.records import Record
     from autotune.store.store import Store
 
 MODELS = Path(__file__).parent / "models"
@@ -63,22 +60,6 @@ def untrained_model(spec: HardwareSpec) -> CostModel:
     """Return the model that knows no measurement of a machine: the shipped one, or a CPU's typical costs."""
     shipped = shipped_model(spec)
     return CostModel.typical(spec) if shipped is None else shipped
-
-
-def fit_model(
-    records: Sequence[Record],
-    spec: HardwareSpec,
-    *,
-    seed: int,
-    weights: Sequence[float] | None = None,
-    for_each: ForEach | None = None,
-) -> CostModel:
-    """Train a model on measurements of one machine, from the shipped one where there is one.
-
-    Takes what ``CostModel.fit`` takes, and raises what it raises.
-    """
-    base = shipped_model(spec)
-    return CostModel.fit(records, spec, seed=seed, weights=weights, base=base, for_each=for_each)
 
 
 @cache

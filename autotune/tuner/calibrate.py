@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from autotune.cost_model.model import MIN_RECORDS, CostModel, too_few
+from autotune.cost_model.dataset import MIN_RECORDS, too_few
+from autotune.cost_model.fitting import fit_model
+from autotune.cost_model.model import CostModel
 from autotune.cost_model.replay_set import judge_refit, predicted_cycles
-from autotune.cost_model.shipped import fit_model
 from autotune.cost_model.verifier import Verifier
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.display import Card, Displayed

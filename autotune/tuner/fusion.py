@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from autotune.cost_model.model import MIN_RECORDS, CostModel
-from autotune.cost_model.shipped import fit_model
+from autotune.cost_model.dataset import MIN_RECORDS
+from autotune.cost_model.fitting import fit_model
+from autotune.cost_model.model import CostModel
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import ScheduleError, TargetError
 from autotune.fusion.carry import carry_groups

@@ -17,9 +17,9 @@ from autotune.api import load_network
 from autotune.cost_model.additive.dataset import operator_rows
 from autotune.cost_model.additive.model import held_out_seconds
 from autotune.cost_model.dataset import dataset
+from autotune.cost_model.fitting import fit
 from autotune.cost_model.held_out import hold_out
 from autotune.cost_model.metrics import mape
-from autotune.cost_model.model import CostModel
 from autotune.cost_model.training import folds
 from autotune.fusion.group import Group
 from autotune.measure.runner import measure
@@ -82,7 +82,7 @@ def test_trees_beat_a_linear_model_on_raw_features(records: list[Record]) -> Non
 
 
 def test_the_chosen_model_chooses_no_worse_than_the_formula(records: list[Record]) -> None:
-    metrics = CostModel.fit(records, EDGE.spec, seed=0).metrics
+    metrics = fit(records, EDGE.spec, seed=0).metrics
     assert metrics["n"] > 0.9 * len(records)
     assert metrics["top1_regret"] <= metrics["formula_top1_regret"], metrics
     assert metrics["mape"] < 1.25 * metrics["formula_mape"], metrics

@@ -13,6 +13,7 @@ from autotune.api import load_network
 from autotune.cli.main import main
 from autotune.cost_model.bound.kernel_kinds import KERNEL_PRICES
 from autotune.cost_model.bound.kernel_prices import kernel_cycles
+from autotune.cost_model.fitting import fit
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.verifier import Verifier, bound_work
 from autotune.cost_model.version import FEATURE_VERSION
@@ -41,7 +42,7 @@ def trained() -> CostModel:
         texts = one.group.key, one.group.to_json(), one.schedule.to_json()
         rest = spec.profile_id, "host", one.network, "calibrate", Outcome.OK, "", cycles, 0, 0
         records.append(Record(*texts, *rest))
-    model = CostModel.fit(records, spec, seed=0)
+    model = fit(records, spec, seed=0)
     verifier = Verifier.fit(records, spec, 0)
     assert verifier is not None
     return model.with_verifier(verifier)

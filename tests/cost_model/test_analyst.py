@@ -7,6 +7,7 @@ import pytest
 
 from autotune.cost_model import analyst
 from autotune.cost_model.analyst import Analyst
+from autotune.cost_model.fitting import fit
 from autotune.cost_model.model import CostModel
 from autotune.schedule.space import enumerate_on
 from tests.cost_model.measured import SPEC, drawn, observations
@@ -14,7 +15,7 @@ from tests.cost_model.measured import SPEC, drawn, observations
 
 @pytest.fixture(scope="module")
 def model() -> CostModel:
-    return CostModel.fit(list(observations(2, 60)), SPEC, seed=0)
+    return fit(list(observations(2, 60)), SPEC, seed=0)
 
 
 @pytest.mark.parametrize("seed", range(4))

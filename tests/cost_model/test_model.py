@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.cost_model import model as cost_model
-from autotune.cost_model import model_file, provenance
+from autotune.cost_model import fitting, model_file, provenance
 from autotune.cost_model.analysis import analytic_model
-from autotune.cost_model.dataset import dataset
+from autotune.cost_model.dataset import MIN_RECORDS, dataset
+from autotune.cost_model.fitting import extended, fit
 from autotune.cost_model.held_out import HeldOut
 from autotune.cost_model.metrics import mape
-from autotune.cost_model.model import MIN_RECORDS, CostModel
+from autotune.cost_model.model import CostModel
 from autotune.cost_model.model_file import provenance_of
 from autotune.cost_model.provenance import feature_hash
 from autotune.cost_model.training import MORE_ROUNDS
@@ -39,7 +39,7 @@ def records() -> list[Record]:
 
 @pytest.fixture(scope="module")
 def model(records: list[Record]) -> CostModel:
-    return CostModel.fit(records, SPEC, seed=0)
+    return fit(records, SPEC, seed=0)
 
 
 def test_an_invented_machine_is_learned_on_unseen_networks(model: CostModel) -> None:
@@ -54,7 +54,7 @@ def test_its_energy_is_learned_whichever_networks_are_held_out(
     model: CostModel, records: list[Record]
 ) -> None:
     """One split of twelve networks says little: errors of single ones lie between 0.10 and 0.15."""
-    others = [CostModel.fit(records, SPEC, seed=seed) for seed in (1, 2)]
+    others = [fit(records, SPEC, seed=seed) for seed in (1, 2)]
     assert np.mean([one.metrics["energy_mape"] for one in (model, *others)]) < 0.13
 
 
@@ -90,7 +90,7 @@ def test_a_stored_model_predicts_the_same(model: CostModel) -> None:
 
 
 def test_training_is_reproducible_and_the_file_says_on_what(records: list[Record]) -> None:
-    first, second = (CostModel.fit(records[:80], SPEC, seed=5) for _ in range(2))
+    first, second = (fit(records[:80], SPEC, seed=5) for _ in range(2))
     assert first.to_bytes() == second.to_bytes()
     assert first.provenance is not None
     assert first.provenance.measurements == len(dataset(records[:80], SPEC))
@@ -116,7 +116,7 @@ def test_an_extended_model_learns_news_and_forgets_nothing(
     model: CostModel, records: list[Record]
 ) -> None:
     news = slowed(list(observations(99, 40)))
-    more = model.extended([*records, *news], seed=0)
+    more = extended(model, [*records, *news], seed=0)
     assert more is not None and more.metrics == model.metrics
     assert error_on(more, news) < 0.8 * error_on(model, news)
     assert error_on(more, records) < error_on(model, records) + 0.02
@@ -129,7 +129,7 @@ def test_extending_is_reproducible_and_the_file_says_what_was_extended(
     model: CostModel, records: list[Record]
 ) -> None:
     both = [*records, *observations(98, 20)]
-    first, second = (model.extended(both, seed=5) for _ in range(2))
+    first, second = (extended(model, both, seed=5) for _ in range(2))
     assert first is not None and second is not None and first.provenance is not None
     assert first.to_bytes() == second.to_bytes() != model.to_bytes()
     assert first.provenance.base == hashlib.sha256(model.to_bytes()).hexdigest()
@@ -140,12 +140,12 @@ def test_extending_is_reproducible_and_the_file_says_what_was_extended(
 def test_supports_of_an_extended_model_are_those_of_all_its_trees(
     model: CostModel, records: list[Record]
 ) -> None:
-    more = model.extended(records, seed=0)
+    more = extended(model, records, seed=0)
     assert more is not None
     x = dataset(records, SPEC).x
-    before, after = (np.median(one._learned.novelty(x)) for one in (model, more))
+    before, after = (np.median(one.learned.novelty(x)) for one in (model, more))
     assert abs(after - before) < 0.05
-    known = more._learned.known_support
+    known = more.learned.known_support
     assert known is not None and (np.diff(known) >= 0).all()
 
 
@@ -153,10 +153,10 @@ def test_what_has_no_trees_of_its_own_or_too_many_is_not_extended(
     model: CostModel, records: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     formula = CostModel.typical(replace(SPEC, memory=Memory.CACHED))
-    assert formula.extended(records, seed=0) is None
-    assert model.extended(records[:3], seed=0) is None
-    monkeypatch.setattr(cost_model, "MOST_TREES", len(model.cycle_forests[0].roots))
-    assert model.extended(records, seed=0) is None
+    assert extended(formula, records, seed=0) is None
+    assert extended(model, records[:3], seed=0) is None
+    monkeypatch.setattr(fitting, "MOST_TREES", len(model.cycle_forests[0].roots))
+    assert extended(model, records, seed=0) is None
 
 
 def test_a_fingerprint_tells_training_sets_apart(records: list[Record]) -> None:
@@ -191,7 +191,7 @@ def test_threads_share_a_model(model: CostModel) -> None:
 def test_too_few_measurements_are_refused_with_the_way_out(records: list[Record]) -> None:
     failed = [replace(r, outcome=Outcome.FAILED, reason="no room") for r in records[MIN_RECORDS:]]
     with pytest.raises(StoreError, match="run 'autotune calibrate --target small' first"):
-        CostModel.fit([*records[: MIN_RECORDS - 1], *failed], SPEC, seed=0)
+        fit([*records[: MIN_RECORDS - 1], *failed], SPEC, seed=0)
 
 
 def test_the_last_of_equal_candidates_counts(records: list[Record]) -> None:
@@ -289,12 +289,12 @@ def choices(seed: int, groups: int, noise: float) -> list[Record]:
 
 @pytest.mark.parametrize("noise", [0.02, 0.2])
 def test_no_model_chooses_worse_than_its_formula(noise: float) -> None:
-    metrics = CostModel.fit(choices(1, 40, noise), SPEC, seed=0).metrics
+    metrics = fit(choices(1, 40, noise), SPEC, seed=0).metrics
     assert metrics["top1_regret"] <= metrics["formula_top1_regret"]
 
 
 def test_where_there_is_nothing_to_learn_the_formula_is_kept() -> None:
-    one = CostModel.fit(choices(2, 40, 0.0), SPEC, seed=0)
+    one = fit(choices(2, 40, 0.0), SPEC, seed=0)
     assert one.kind == "formula"
     _, nests, _ = drawn(np.random.default_rng(4))
     table = enumerate_nest(nests[0], SPEC.capacity, 1, 16, np.random.default_rng(0))

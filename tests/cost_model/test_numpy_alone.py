@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from autotune.cost_model.model import CostModel
+from autotune.cost_model.fitting import fit
 from autotune.cost_model.predictor import Predictor
 from tests.cost_model.measured import SPEC, observations
 
@@ -34,7 +34,7 @@ CODE = """if True:
 
 def test_a_loaded_predictor_imports_no_package_besides_numpy(tmp_path: Path) -> None:
     file = tmp_path / "small.predictor"
-    predictor = Predictor(CostModel.fit(list(observations(2, 60)), SPEC, seed=0))
+    predictor = Predictor(fit(list(observations(2, 60)), SPEC, seed=0))
     predictor.save(file)
     done = subprocess.run(
         [sys.executable, "-c", CODE, file], capture_output=True, text=True, check=False

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from autotune.cost_model.cost import Cost, FusionGain
-from autotune.cost_model.model import CostModel
+from autotune.cost_model.fitting import fit
 from autotune.cost_model.predictor import Predictor
 from autotune.cost_model.predictor_file import MAGIC
 from autotune.cost_model.scratchpad.model import ScratchpadModel
@@ -30,7 +30,7 @@ CONV = layer("conv", (1, 8, 12, 12), (8, 8, 3, 3), pads=1)
 
 @pytest.fixture(scope="module")
 def predictor() -> Predictor:
-    return Predictor(CostModel.fit(list(observations(2, 60)), SPEC, seed=0))
+    return Predictor(fit(list(observations(2, 60)), SPEC, seed=0))
 
 
 def test_a_stored_model_is_loaded_by_its_target(predictor: Predictor, tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from autotune.cost_model.dataset import dataset
+from autotune.cost_model.dataset import MIN_RECORDS, dataset
+from autotune.cost_model.fitting import fit, fit_many, fit_model
 from autotune.cost_model.metrics import mape
-from autotune.cost_model.model import MIN_RECORDS, CostModel
+from autotune.cost_model.model import CostModel
 from autotune.cost_model.predictor import Predictor
-from autotune.cost_model.shipped import MODELS, answering_model, fit_model, shipped_model
+from autotune.cost_model.shipped import MODELS, answering_model, shipped_model
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.fusion.analysis import nests_of
@@ -52,7 +53,7 @@ def measured() -> dict[HardwareSpec, tuple[Record, ...]]:
 
 @pytest.fixture(scope="module")
 def shared() -> CostModel:
-    return CostModel.fit_many(measured(), seed=0)
+    return fit_many(measured(), seed=0)
 
 
 @pytest.mark.parametrize("name", spec_names())
@@ -100,7 +101,7 @@ def test_a_shared_model_is_refused_by_machines_with_other_memory(shared: CostMod
 
 
 def test_training_on_many_machines_is_reproducible(shared: CostModel) -> None:
-    again = CostModel.fit_many(measured(), seed=0)
+    again = fit_many(measured(), seed=0)
     assert again.to_bytes() == shared.to_bytes()
 
 
@@ -108,10 +109,10 @@ def test_measurements_refine_a_shared_model_and_never_make_it_worse_on_held_out_
     shared: CostModel,
 ) -> None:
     slower = [replace(r, cycles=2 * r.cycles) for r in seen(20, 60)]
-    refined = CostModel.fit(slower, SPEC, seed=0, base=shared)
+    refined = fit(slower, SPEC, seed=0, base=shared)
     assert not refined.is_shared and refined.metrics["mape"] < 0.25
     same = seen(21, 60)
-    kept = CostModel.fit(same, SPEC, seed=0, base=shared)
+    kept = fit(same, SPEC, seed=0, base=shared)
     assert kept.metrics["mape"] <= error(shared, SPEC, 21, 60) + 1e-9
     again = CostModel.from_bytes(refined.to_bytes(), SPEC)
     assert error(again, SPEC, 22) == error(refined, SPEC, 22)
@@ -119,7 +120,7 @@ def test_measurements_refine_a_shared_model_and_never_make_it_worse_on_held_out_
 
 def test_too_few_measurements_leave_the_shared_model(shared: CostModel) -> None:
     few = seen(23, MIN_RECORDS // 2)
-    assert CostModel.fit(few, SPEC, seed=0, base=shared) is shared
+    assert fit(few, SPEC, seed=0, base=shared) is shared
 
 
 def test_a_stored_model_of_this_version_answers_before_the_shipped_one() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from autotune.cost_model.cost import NOVEL
 from autotune.cost_model.dataset import dataset
+from autotune.cost_model.fitting import fit
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.support import Support, novelty, percentiles
@@ -110,16 +111,16 @@ def records() -> list[Record]:
 
 @pytest.fixture(scope="module")
 def model(records: list[Record]) -> CostModel:
-    return CostModel.fit(records, SPEC, seed=0)
+    return fit(records, SPEC, seed=0)
 
 
 @pytest.mark.slow
 def test_rows_of_shuffled_features_are_more_novel(model: CostModel, records: list[Record]) -> None:
     x = dataset(records, SPEC).x
-    familiar = model._learned.novelty(x)
+    familiar = model.learned.novelty(x)
     assert ((familiar >= 0.0) & (familiar <= 1.0)).all()
     odd = x[np.random.default_rng(0).integers(len(x), size=x.shape), np.arange(x.shape[1])]
-    assert np.median(model._learned.novelty(odd)) > np.median(familiar) + 0.1
+    assert np.median(model.learned.novelty(odd)) > np.median(familiar) + 0.1
 
 
 @pytest.mark.slow
@@ -147,7 +148,7 @@ def test_a_stored_model_finds_the_same_novel_and_an_old_file_none(
 ) -> None:
     x = dataset(records, SPEC).x
     again = CostModel.from_bytes(model.to_bytes(), SPEC)
-    np.testing.assert_array_equal(again._learned.novelty(x), model._learned.novelty(x))
+    np.testing.assert_array_equal(again.learned.novelty(x), model.learned.novelty(x))
     blob = model.to_bytes()
     start = blob.index(b'"support": [')
     end = blob.index(b"]", start) + 1
@@ -157,6 +158,6 @@ def test_a_stored_model_finds_the_same_novel_and_an_old_file_none(
     old = CostModel.from_bytes(
         without[:at] + length.to_bytes(8, "little") + without[at + 8 :], SPEC
     )
-    assert np.isnan(old._learned.novelty(x)).all()
+    assert np.isnan(old.learned.novelty(x)).all()
     group, _, schedule = drawn(np.random.default_rng(3))
     assert old.caution(group, schedule) == 1.0

@@ -13,6 +13,7 @@ import pytest
 from autotune.cost_model import verifier as module
 from autotune.cost_model.bound.kernel_kinds import KERNEL_PRICES
 from autotune.cost_model.bound.kernel_prices import kernel_cycles
+from autotune.cost_model.fitting import fit
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.verifier import (
     PROMISED,
@@ -90,7 +91,7 @@ def test_emulated_machines_have_none() -> None:
 
 
 def test_a_model_keeps_its_second_stage_only_where_it_chooses_better() -> None:
-    model = CostModel.fit(records(), SPEC, seed=0)
+    model = fit(records(), SPEC, seed=0)
     better = model.with_verifier(fitted())
     assert better.verifier is fitted()
     assert better.metrics["verified_mape"] < better.metrics["mape"]
@@ -102,7 +103,7 @@ def test_a_model_keeps_its_second_stage_only_where_it_chooses_better() -> None:
 
 
 def test_retraining_online_keeps_the_second_stage() -> None:
-    model = CostModel.fit(records(), SPEC, seed=0)
+    model = fit(records(), SPEC, seed=0)
     graph = Graph("any", (), {}, (), (), {})
     with Store.memory() as store:
         learning = ModelLearning(graph, SimpleNamespace(spec=SPEC), store, Objective.LATENCY, 0)
@@ -120,14 +121,14 @@ def test_a_larger_regret_than_the_formulas_outweighs_a_smaller_error() -> None:
     assert is_better(wins, {"mape": 0.2})
     assert not is_better(wins, {"mape": 0.1})
     assert not is_better({**wins, "formula_top1_regret": 0.0199}, {"mape": 0.2})
-    model = CostModel.fit(records(), SPEC, seed=0)
+    model = fit(records(), SPEC, seed=0)
     rash = Verifier(SPEC, KERNEL_PRICES, None, 2.0, {**fitted().metrics, "top1_regret": 1.0})
     assert model.with_verifier(rash).verifier is None
 
 
 def test_regrets_are_those_of_the_same_groups() -> None:
     """The first stage judges the same formula on the same folds."""
-    metrics = CostModel.fit(records(), SPEC, seed=0).metrics
+    metrics = fit(records(), SPEC, seed=0).metrics
     regret = fitted().metrics["formula_top1_regret"]
     assert regret > 0.0
     assert regret == pytest.approx(metrics["formula_top1_regret"], rel=1e-9)
@@ -185,7 +186,7 @@ def test_what_cannot_be_bound_stays_without_a_price() -> None:
 
 
 def test_rankings_follow_the_second_stage_and_keep_the_formulas_choice() -> None:
-    model = CostModel.fit(records(), SPEC, seed=0).with_verifier(fitted())
+    model = fit(records(), SPEC, seed=0).with_verifier(fitted())
     kept = 0
     for key, group in {c.group.key: c.group for c in candidates()[:40]}.items():
         ranked = Ranking(model, SPEC, Objective.LATENCY, 0).rank(group, QUICK)
@@ -203,7 +204,7 @@ def test_rankings_follow_the_second_stage_and_keep_the_formulas_choice() -> None
 
 
 def test_drafts_are_ranked_by_the_formula() -> None:
-    model = CostModel.fit(records(), SPEC, seed=0)
+    model = fit(records(), SPEC, seed=0)
     assert model.formula.kind == "formula"
     assert (model.formula.unit_costs == model.unit_costs).all()
     assert model.formula.verifier is None

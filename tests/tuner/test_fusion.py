@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.cost_model.model import CostModel
+from autotune.cost_model.fitting import fit
 from autotune.errors import InputError, ScheduleError
 from autotune.fusion.greedy import unfused
 from autotune.graph.builder import GraphBuilder
@@ -207,7 +207,7 @@ def test_a_machine_without_room_is_refused() -> None:
 
 def test_where_operands_are_in_place_the_plan_of_a_session_by_rule_takes_part() -> None:
     machine = EmulatorTarget(replace(EDGE.spec, memory=Memory.CACHED))
-    model = CostModel.fit(calibrated()[1], machine.spec, seed=0)
+    model = fit(calibrated()[1], machine.spec, seed=0)
     b = GraphBuilder("attention")
     scores = b.add(OpKind.MATMUL, b.input("q", (2, 24, 8)), b.input("k", (2, 8, 24)))
     weights = b.add(OpKind.SOFTMAX, scores, axis=-1)

@@ -19,8 +19,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from autotune import api
 from autotune.cli.main import main
+from autotune.cost_model.fitting import fit_model
 from autotune.cost_model.model import CostModel
-from autotune.cost_model.shipped import fit_model
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.measure.measurement import Measured

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.cost_model.model import CostModel
+from autotune.cost_model.fitting import fit
 from autotune.fusion.analysis import analyse
 from autotune.fusion.greedy import greedy, unfused
 from autotune.fusion.group import Group
@@ -204,7 +204,7 @@ def test_another_model_predicts_anew() -> None:
     before = known.cost(block())
     model, records = calibrated()
     doubled = [replace(r, cycles=2 * r.cycles) for r in records]
-    known.retrain(CostModel.fit(doubled, EDGE.spec, seed=0))
+    known.retrain(fit(doubled, EDGE.spec, seed=0))
     after = known.cost(block())
     assert before is not None and after is not None and after > 1.5 * before
     assert known.model is not model

@@ -6,9 +6,9 @@ import pickle
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from autotune.cost_model.fitting import extended, fit_model
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.replay_set import Replayed, Verdict, judge, predicted_cycles
-from autotune.cost_model.shipped import fit_model
 from autotune.runtime.online.online_dataset import TrainingSet
 from autotune.targets.spec import HardwareSpec
 
@@ -59,7 +59,7 @@ def fitted(
             learn(fold)
 
     if _knows(before, training):
-        more = before.extended(training.records, seed=seed, weights=training.weights)
+        more = extended(before, training.records, seed=seed, weights=training.weights)
         verdict = None if more is None else judged(more)
         if more is not None and verdict is not None and not verdict.is_worse:
             return more, verdict

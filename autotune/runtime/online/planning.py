@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event
 
-from autotune.cost_model.model import MIN_RECORDS, CostModel
+from autotune.cost_model.dataset import MIN_RECORDS
+from autotune.cost_model.model import CostModel
 from autotune.cost_model.replay_set import Replayed, Verdict
 from autotune.cost_model.shipped import shipped_model
 from autotune.cost_model.version import FEATURE_VERSION

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from autotune.cost_model import choosing, held_out
-from autotune.cost_model.dataset import Dataset, dataset
+from autotune.cost_model.dataset import MIN_RECORDS, Dataset, dataset
 from autotune.cost_model.explanation import Explanation
 from autotune.cost_model.export import export_model
-from autotune.cost_model.model import MIN_RECORDS, CostModel
+from autotune.cost_model.fitting import extended, fit
+from autotune.cost_model.model import CostModel
 from autotune.cost_model.model_file import kind_of
 from autotune.cost_model.predictor import Predictor
 from autotune.cost_model.provenance import feature_hash
@@ -44,7 +45,7 @@ def records() -> list[Record]:
 
 @pytest.fixture(scope="module")
 def model(records: list[Record]) -> CostModel:
-    return CostModel.fit(records, SPEC, seed=0)
+    return fit(records, SPEC, seed=0)
 
 
 def test_a_machine_that_its_spec_misjudges_is_answered_by_its_raw_model(model: CostModel) -> None:
@@ -61,7 +62,7 @@ def test_a_machine_of_its_spec_is_answered_by_analytic_cycles_and_counts_nothing
         raise AssertionError("raw rows were counted")
 
     monkeypatch.setattr(choosing, "dataset", never)
-    found = CostModel.fit(measurements(by_the_spec, 5, 100), SPEC, seed=0)
+    found = fit(measurements(by_the_spec, 5, 100), SPEC, seed=0)
     assert found.kind in ("guided", "formula")
 
 
@@ -72,7 +73,7 @@ def test_no_model_chooses_worse_than_its_plain_formula(
     """Also where a raw model always contends, and is never given up after one fold."""
     monkeypatch.setattr(choosing, "MISJUDGED", 0.0)
     monkeypatch.setattr(held_out, "HOPEFUL", np.inf)
-    found = CostModel.fit(measurements(law, 1, 25), SPEC, seed=1)
+    found = fit(measurements(law, 1, 25), SPEC, seed=1)
     assert found.metrics["top1_regret"] <= found.metrics["formula_top1_regret"]
 
 
@@ -90,7 +91,7 @@ def test_the_gate_refuses_a_raw_model_that_chooses_worse(
         return found
 
     monkeypatch.setattr(choosing, "hold_out_raw", reversed_)
-    refused = CostModel.fit(records, SPEC, seed=0)
+    refused = fit(records, SPEC, seed=0)
     assert refused.kind != "raw"
     assert refused.metrics["top1_regret"] <= refused.metrics["formula_top1_regret"]
 
@@ -110,7 +111,7 @@ def test_the_gate_refuses_a_raw_model_that_errs_less_in_one_network_alone(
         return raw, raw
 
     monkeypatch.setattr(choosing, "hold_out_raw", in_one)
-    assert CostModel.fit(records, SPEC, seed=0).kind != "raw"
+    assert fit(records, SPEC, seed=0).kind != "raw"
 
 
 def test_a_raw_model_that_has_no_hope_after_a_fold_is_given_up(
@@ -124,7 +125,7 @@ def test_a_raw_model_that_has_no_hope_after_a_fold_is_given_up(
             trained.append(fold)
             learn(fold)
 
-    found = CostModel.fit(records, SPEC, seed=0, for_each=in_turn)
+    found = fit(records, SPEC, seed=0, for_each=in_turn)
     assert found.kind != "raw" and len(trained) == FOLDS + 1
 
 
@@ -156,7 +157,7 @@ def test_a_stored_raw_model_predicts_the_same_and_says_what_it_is(
         np.testing.assert_array_equal(
             one.estimate(nests[0], table).columns, model.estimate(nests[0], table).columns
         )
-    assert CostModel.fit(records, SPEC, seed=0).to_bytes() == blob
+    assert fit(records, SPEC, seed=0).to_bytes() == blob
 
 
 def test_no_analytic_cycle_is_in_a_raw_prediction(
@@ -201,12 +202,12 @@ def test_trees_alone_are_not_exported(model: CostModel, tmp_path: Path, suffix: 
 def test_a_raw_model_is_trained_anew_rather_than_extended(
     model: CostModel, records: list[Record]
 ) -> None:
-    assert model.extended(records, seed=0) is None
+    assert extended(model, records, seed=0) is None
     assert model.formula is model
 
 
 def test_few_measurements_make_a_model_too(records: list[Record]) -> None:
-    found = CostModel.fit(records[: MIN_RECORDS + 5], SPEC, seed=0)
+    found = fit(records[: MIN_RECORDS + 5], SPEC, seed=0)
     assert found.kind in ("raw", "guided", "formula")
     assert found.metrics["top1_regret"] <= found.metrics["formula_top1_regret"]
 
@@ -222,7 +223,7 @@ def test_a_raw_model_contends_on_some_of_many_measurements(
     records: list[Record], model: CostModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("autotune.cost_model.choosing.RAW_ROWS", len(records) // 2)
-    thinned = CostModel.fit(records, SPEC, seed=0)
+    thinned = fit(records, SPEC, seed=0)
     assert thinned.kind == "raw" and thinned.metrics["n"] == -(-model.metrics["n"] // 2)
     assert thinned.metrics["mape"] < 0.5 * thinned.metrics["formula_mape"]
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from autotune.cost_model.fitting import fit
 from autotune.cost_model.model import CostModel
 from autotune.fusion.group import Group
 from autotune.runtime.online.online_dataset import OnlineDataset
@@ -47,7 +48,7 @@ def retrained(seed: int) -> CostModel:
         data.observe(record)
     data.incorporate_fresh(DRIFT_SECONDS, seed)
     training = data.training_set(drifted=True)
-    return CostModel.fit(training.records, SPEC, seed=seed, weights=training.weights)
+    return fit(training.records, SPEC, seed=seed, weights=training.weights)
 
 
 def held(model: CostModel, records: Sequence[Record]) -> float:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from autotune.cost_model.fitting import extended, fit
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.replay_set import Replayed, Verdict, judge, predicted_cycles
 from autotune.cost_model.shipped import shipped_model
@@ -44,7 +45,7 @@ def test_a_fit_is_left_off_between_two_folds() -> None:
 
 def test_a_fit_starts_no_thread_and_is_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
     training = training_set()
-    usual = CostModel.fit(training.records, SPEC, seed=0, weights=training.weights, base=before())
+    usual = fit(training.records, SPEC, seed=0, weights=training.weights, base=before())
     monkeypatch.setattr(threading.Thread, "start", lambda self: pytest.fail("a thread began"))
     model, verdict = fitted(training, (), before(), SPEC, 0)
     assert verdict is None
@@ -55,12 +56,12 @@ def test_a_fit_starts_no_thread_and_is_the_same_model(monkeypatch: pytest.Monkey
 def test_a_model_that_knows_most_is_extended_and_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "EXTENDED_FROM", 100)
     records = tuple(observations(2, 120))
-    known = CostModel.fit(records[:110], SPEC, seed=0)
+    known = fit(records[:110], SPEC, seed=0)
     assert known.provenance is not None and known.kind == "guided"
     training = TrainingSet(records, (1.0,) * len(records))
     held = list(observations(3, 12))
     replayed = [Replayed(record, float(record.cycles), True) for record in held]
-    more = known.extended(records, seed=0, weights=training.weights)
+    more = extended(known, records, seed=0, weights=training.weights)
     assert more is not None
     model, verdict = fitted(training, replayed, known, SPEC, 0)
     assert verdict is not None and verdict.count == len(held)
@@ -68,7 +69,7 @@ def test_a_model_that_knows_most_is_extended_and_judged(monkeypatch: pytest.Monk
     # what the model before predicts exactly: any other one errs more, and a model is fitted
     exact = [replace(one, cycles=known.predict(*candidate(one.record))) for one in replayed]
     model, verdict = fitted(training, exact, known, SPEC, 0)
-    fresh = CostModel.fit(records, SPEC, seed=0, base=before())
+    fresh = fit(records, SPEC, seed=0, base=before())
     assert verdict is not None and verdict.is_worse and model.to_bytes() == fresh.to_bytes()
     drifted = replace(training, drifted=True)
     model, _ = fitted(drifted, replayed, known, SPEC, 0)

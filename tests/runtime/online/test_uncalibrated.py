@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from autotune import Session
-from autotune.cost_model.model import MIN_RECORDS, CostModel
+from autotune.cost_model.dataset import MIN_RECORDS
+from autotune.cost_model.model import CostModel
 from autotune.cost_model.replay_set import FEWEST, Replayed, is_held_out
 from autotune.errors import AutotuneError
 from autotune.measure.measurement import Measured

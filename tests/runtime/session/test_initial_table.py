@@ -82,7 +82,7 @@ SEARCHING = (
     "autotune.tuner.fusion:search",
     "autotune.tuner.ranking:Ranking.rank",
     "autotune.cost_model.model:CostModel.from_bytes",
-    "autotune.cost_model.model:CostModel.fit",
+    "autotune.cost_model.fitting:fit",
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.cost_model.model import CostModel
+from autotune.cost_model.fitting import fit
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
@@ -44,7 +44,7 @@ def graph() -> Graph:
 @pytest.fixture(scope="module")
 def unlike(graph: Graph) -> GraphSearch:
     """A search whose plan is the unfused one: another than the heuristic plan."""
-    model = CostModel.fit(calibrated()[1], CACHED.spec, seed=0)
+    model = fit(calibrated()[1], CACHED.spec, seed=0)
     found = search(graph, CACHED, model, SearchOptions(trials=6, measure=8, workers=1))
     assert found.heuristic is not None
     assert found.heuristic.scheduled != found.unfused.scheduled
