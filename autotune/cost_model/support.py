@@ -10,6 +10,7 @@ trees*, NeurIPS).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +51,7 @@ def _leaf_weights(forest: Forest) -> PackedForest:
 
 def percentiles(support: Floats) -> Floats:
     """Return the supports of a training set as ``PERCENTILES`` numbers, ascending."""
-    found: Floats = np.quantile(support, np.linspace(0.0, 1.0, PERCENTILES))
+    found: Floats = np.quantile(support, _shares(PERCENTILES))
     return np.round(found, 6)
 
 
@@ -64,5 +65,11 @@ def moved_percentiles(known: Floats, before: Floats, after: Floats) -> Floats:
 def novelty(support: Floats, known: Floats) -> Floats:
     """Return the share [n] of training rows, held out, with more support than ``support`` [n]; ``known`` are
     their ``percentiles``."""
-    at = np.interp(support, known, np.linspace(0.0, 1.0, len(known)))
+    at = np.interp(support, known, _shares(len(known)))
     return np.asarray(1.0 - at, dtype=np.float64)
+
+
+@cache
+def _shares(count: int) -> Floats:
+    """Return so many shares from 0 to 1 at equal distances; making them takes longer than asking for one novelty."""
+    return np.linspace(0.0, 1.0, count)
