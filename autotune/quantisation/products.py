@@ -141,7 +141,9 @@ class Network:
         if node.op_type == "Conv":
             return 0
         if node.op_type == "ConvTranspose":
-            return 1 if groups_of(node) == 1 else None  # of groups, an axis tells channels apart in each alone
+            return (
+                1 if groups_of(node) == 1 else None
+            )  # of groups, an axis tells channels apart in each alone
         if node.input[1] != weight or len(self.stored[weight].dims) < 2:
             return None
         if node.op_type == "Gemm":

@@ -51,7 +51,7 @@ def kinds(path: Path) -> Counter[str]:
 WRITTEN = {
     "convolutions": ("resnext50", {}),
     "depth-wise convolutions": ("mobilenet_v2", {"activations": "uint8"}),
-    "transposed convolutions stay": ("unet", {"method": "minmax"}),
+    "transposed convolutions": ("unet", {"method": "minmax"}),
     "attention": ("bert_layer", {"method": "percentile"}),
     "a decoder": ("gpt2_step", {"per_channel": False}),
     "weights only": ("llama_step", {"weights_only": True}),

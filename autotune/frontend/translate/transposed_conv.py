@@ -154,9 +154,7 @@ def _repeat(scope: Scope, node: Node, bias: str, count: int, axis: int) -> str:
     (channels,) = scope.shape(bias)
     row, shape = [(1, channels), (channels, 1)][axis], [channels] * 2
     shape[axis] = count
-    spread = scope.step(
-        node, OpKind.EXPAND, reshape(scope, node, bias, row), shape=tuple(shape)
-    )
+    spread = scope.step(node, OpKind.EXPAND, reshape(scope, node, bias, row), shape=tuple(shape))
     return reshape(scope, node, spread, (channels * count,))
 
 
