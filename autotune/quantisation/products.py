@@ -14,10 +14,9 @@ from onnx import TensorProto, numpy_helper
 from autotune.errors import ModelError
 from autotune.frontend.node import AnyArray
 from autotune.frontend.subgraphs import all_nodes, is_standard
-from autotune.quantisation.source import read_source
+from autotune.quantisation.source import CONVOLUTIONS, read_source
 
-KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-CONVOLUTIONS = ("Conv", "ConvTranspose")
+KINDS = (*CONVOLUTIONS, "Gemm", "MatMul")
 _CLAMPS = frozenset({"Relu", "Clip"})
 """Activations that other runtimes drop or fuse between a convolution and its quantisation."""
 _MOVEMENTS = frozenset(
@@ -140,10 +139,8 @@ class Network:
         """Return the axis of a weight's output channels; None where other runtimes take one scale only."""
         if node.op_type == "Conv":
             return 0
-        if node.op_type == "ConvTranspose":
-            return (
-                1 if groups_of(node) == 1 else None
-            )  # of groups, an axis tells channels apart in each alone
+        if node.op_type == "ConvTranspose":  # [groups · inner, outer, kernel]
+            return 1 if _groups(node) == 1 else None  # all groups share one number of that axis
         if node.input[1] != weight or len(self.stored[weight].dims) < 2:
             return None
         if node.op_type == "Gemm":
@@ -159,7 +156,7 @@ class Network:
         weight = self.stored[node.input[1]]
         channels = weight.dims[self._channels(node, node.input[1]) or 0]
         if node.op_type == "ConvTranspose":
-            channels = weight.dims[1] * groups_of(node)
+            channels = weight.dims[1] * _groups(node)
         if tensor.data_type != TensorProto.FLOAT or factors != {1.0}:
             return None
         return tensor.name if tuple(tensor.dims) == (channels,) else None
@@ -175,7 +172,7 @@ class Network:
         return clamped if is_outside else made
 
 
-def groups_of(node: onnx.NodeProto) -> int:
+def _groups(node: onnx.NodeProto) -> int:
     """Return the number of groups of a convolution's channels."""
     return int(_attribute(node, "group", 1.0))
 
