@@ -29,7 +29,7 @@ from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec
-from tests.graph.passes.test_narrow_products import narrow
+from tests.graph.passes.test_narrow_products import narrow as narrowed
 from tests.lowering.lowering_case import SPEC, lowered
 from tests.targets.machine_case import every_format
 from tests.transposed_products import transposed
@@ -107,7 +107,7 @@ def operand(draw: st.DrawFn, b: GraphBuilder, shape: tuple[int, ...], dtype: DTy
 @st.composite
 def phases(draw: st.DrawFn) -> Graph:
     """A transposed convolution: products of its phases, interleaved as bytes."""
-    return narrow(draw(transposed()).model, draw(st.sampled_from(tuple(Layout))))
+    return narrowed(draw(transposed()).model, draw(st.sampled_from(tuple(Layout))))
 
 
 @st.composite
