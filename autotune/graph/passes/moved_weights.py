@@ -15,6 +15,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult
 from autotune.graph.passes.quantised_factors import PRODUCTS, Factor, ProductWriter, factor_of
 from autotune.graph.passes.storage import held_tensors
+from autotune.graph.passes.whole_products import pieces_of
 from autotune.isa.formats import Formats
 from autotune.operators.axes import CHANNELS_FIRST
 from autotune.operators.families import evaluate_op
@@ -39,7 +40,7 @@ class Weight:
 class MovedWeights:
     """Products by a constant of 8-bit integers, or of two bytes, behind operators that only move it.
 
-    Scales that differ within an output channel stay where they are. So do zero points of several values, unless 8 bits hold
+    Pieces of a longer sum, whose weights are slices, stay for the pass that joins them. Scales that differ within an output channel stay where they are. So do zero points of several values, unless 8 bits hold
     the numbers less them.
     """
 
@@ -52,9 +53,9 @@ class MovedWeights:
         halves = {x for x in graph.constants if graph.types[x].dtype in HALVES}
         if self.formats.stored.isdisjoint(NARROW.values()) and not halves:
             return PassResult(graph, ())
-        writer, notes = ProductWriter(graph), list[Note]()
+        writer, notes, pieces = ProductWriter(graph), list[Note](), pieces_of(graph)
         for op in graph.ops:
-            weight = _weight(op, graph, held, halves)
+            weight = None if op.name in pieces else _weight(op, graph, held, halves)
             if weight is None:
                 writer.ops.append(op)
                 continue
