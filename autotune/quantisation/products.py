@@ -14,9 +14,9 @@ from onnx import TensorProto, numpy_helper
 from autotune.errors import ModelError
 from autotune.frontend.node import AnyArray
 from autotune.frontend.subgraphs import all_nodes, is_standard
-from autotune.quantisation.source import read_source
+from autotune.quantisation.source import CONVOLUTIONS, read_source
 
-KINDS = ("Conv", "Gemm", "MatMul")
+KINDS = (*CONVOLUTIONS, "Gemm", "MatMul")
 _CLAMPS = frozenset({"Relu", "Clip"})
 """Activations that other runtimes drop or fuse between a convolution and its quantisation."""
 _MOVEMENTS = frozenset(
@@ -132,13 +132,15 @@ class Network:
             tuple(dict.fromkeys(x for x in both if x not in self.stored)),
             tuple((x, self._channels(node, x)) for x in stored),
             self._bias(node),
-            self._result(node) if node.op_type == "Conv" else None,
+            self._result(node) if node.op_type in CONVOLUTIONS else None,
         )
 
     def _channels(self, node: onnx.NodeProto, weight: str) -> int | None:
         """Return the axis of a weight's output channels; None where other runtimes take one scale only."""
         if node.op_type == "Conv":
             return 0
+        if node.op_type == "ConvTranspose":  # [groups · inner, outer, kernel]
+            return 1 if _groups(node) == 1 else None  # all groups share one number of that axis
         if node.input[1] != weight or len(self.stored[weight].dims) < 2:
             return None
         if node.op_type == "Gemm":
@@ -153,6 +155,8 @@ class Network:
         factors = {_attribute(node, name, 1.0) for name in ("alpha", "beta")}
         weight = self.stored[node.input[1]]
         channels = weight.dims[self._channels(node, node.input[1]) or 0]
+        if node.op_type == "ConvTranspose":
+            channels = weight.dims[1] * _groups(node)
         if tensor.data_type != TensorProto.FLOAT or factors != {1.0}:
             return None
         return tensor.name if tuple(tensor.dims) == (channels,) else None
@@ -166,6 +170,11 @@ class Network:
         clamped: str = readers[0].output[0]
         is_outside = clamped in self.makers and readers[0].input[0] == made
         return clamped if is_outside else made
+
+
+def _groups(node: onnx.NodeProto) -> int:
+    """Return the number of groups of a convolution's channels."""
+    return int(_attribute(node, "group", 1.0))
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: float) -> float:

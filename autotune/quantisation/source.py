@@ -29,6 +29,7 @@ _STILL = frozenset(
     )
 )
 """Operators that exporters put between a stored tensor and its product."""
+CONVOLUTIONS = ("Conv", "ConvTranspose")
 QUANTISERS = frozenset(
     (
         *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger"),
@@ -156,7 +157,7 @@ def _is_foldable(
     reads: Counter[str],
 ) -> bool:
     return (
-        conv.op_type == "Conv"
+        conv.op_type in CONVOLUTIONS
         and reads[conv.output[0]] == 1
         and sum(1 for x in node.output if x) == 1
         and all(x in stored for x in (*conv.input[1:], *node.input[1:]))
@@ -175,7 +176,11 @@ def _folded(
     weight = numpy_helper.to_array(stored[conv.input[1]]).astype(np.float64)
     bias = numpy_helper.to_array(stored[conv.input[2]]) if len(conv.input) > 2 else 0.0
     factor = scale / np.sqrt(variance + epsilon)
-    wide = weight * factor.reshape(-1, *(1,) * (weight.ndim - 1))
+    spread = factor[:, None]
+    if conv.op_type == "ConvTranspose":  # [groups · inner, outer, kernel]
+        by_group = factor.reshape(-1, weight.shape[1])
+        spread = np.repeat(by_group, len(weight) // len(by_group), axis=0)
+    wide = weight * spread.reshape(*spread.shape, *(1,) * (weight.ndim - 2))
     return wide.astype(np.float32), ((bias - mean) * factor + shift).astype(np.float32)
 
 

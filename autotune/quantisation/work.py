@@ -38,6 +38,9 @@ def _multiplications(
     if product.kind == "Conv":
         weight = network.stored[node.input[1]].dims
         return float(math.prod(made) * math.prod(weight[1:])) if made else 0.0
+    if product.kind == "ConvTranspose":
+        weight = network.stored[node.input[1]].dims
+        return float(math.prod(shapes.get(node.input[0], (0,))) * math.prod(weight[1:]))
     left = shapes.get(node.input[0]) or tuple(
         getattr(network.stored.get(node.input[0]), "dims", ())
     )

@@ -21,6 +21,7 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
 from autotune.isa.verifier.proof import verify
 from autotune.lowering.lower import lower
+from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind as K
 from autotune.operators.tensor import DType
 from autotune.schedule.heuristic import default_schedule
@@ -28,8 +29,10 @@ from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec
+from tests.graph.passes.test_narrow_products import narrow as narrowed
 from tests.lowering.lowering_case import SPEC, lowered
 from tests.targets.machine_case import every_format
+from tests.transposed_products import transposed
 
 NARROW = (DType.INT8, DType.UINT8)
 MACHINE = EmulatorTarget(replace(every_format(load_spec("server")), cores=2))
@@ -102,7 +105,15 @@ def operand(draw: st.DrawFn, b: GraphBuilder, shape: tuple[int, ...], dtype: DTy
 
 
 @st.composite
+def phases(draw: st.DrawFn) -> Graph:
+    """A transposed convolution: products of its phases, interleaved as bytes."""
+    return narrowed(draw(transposed()).model, draw(st.sampled_from(tuple(Layout))))
+
+
+@st.composite
 def products(draw: st.DrawFn) -> Graph:
+    if draw(st.integers(0, 4)) == 0:
+        return draw(phases())
     b = GraphBuilder("product")
     first, second = draw(st.sampled_from(NARROW)), draw(st.sampled_from(NARROW))
     zeros = {

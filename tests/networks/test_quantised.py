@@ -10,6 +10,7 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
+from hypothesis import given, settings
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import (
     CalibrationDataReader,
@@ -29,6 +30,7 @@ from autotune.runtime.session.session import Session
 from autotune.targets.opening import target as open_target
 from autotune.tuner.heuristic_plan import heuristic_choices
 from tests.datasets.small_networks import SMALL, feeds, widened
+from tests.transposed_products import Transposed, transposed
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 EDGE = open_target("edge")
@@ -187,6 +189,21 @@ def test_tensors_of_six_axes_are_quantised(per_axis: bool, tmp_path: Path) -> No
     fed = {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
     wanted = peer(tmp_path / "windows.onnx", fed)["y"]
     np.testing.assert_array_equal(on_cpu(tmp_path / "windows.onnx", fed)["y"], wanted)
+
+
+def computed(case: Transposed, folder: Path, run: Run) -> npt.NDArray[np.generic]:
+    onnx.save(case.model, folder / "transposed.onnx")
+    return run(folder / "transposed.onnx", case.fed)["y"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(case=transposed())
+def test_transposed_convolutions_of_bytes_are_exact(
+    tmp_path_factory: pytest.TempPathFactory, case: Transposed
+) -> None:
+    folder = tmp_path_factory.mktemp("transposed")
+    for run in (on_cpu, on_edge, peer):
+        np.testing.assert_array_equal(computed(case, folder, run), case.wanted, run.__name__)
 
 
 def product(depth: int, weight: npt.NDArray[np.generic]) -> onnx.ModelProto:

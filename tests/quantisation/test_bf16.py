@@ -31,7 +31,7 @@ WEIGHTS_ONLY = BF16 | {"weights_only": True}
 
 @pytest.mark.parametrize("options", [BF16, WEIGHTS_ONLY], ids=["both", "weights only"])
 @pytest.mark.parametrize(
-    "name", ["resnext50", "mobilenet_v2", "bert_layer", "gpt2_step", "llama_step"]
+    "name", ["resnext50", "mobilenet_v2", "unet", "bert_layer", "gpt2_step", "llama_step"]
 )
 def test_onnx_runtime_computes_what_we_do(
     name: str, options: dict[str, Any], tmp_path: Path
@@ -75,6 +75,25 @@ def differs_by_a_tie(path: Path) -> bool:
             assert np.mean(apart) <= max(TIED, 1.5 / apart.size), name
             return True
     return False
+
+
+def test_a_concatenation_rounds_images_that_a_pool_reads_too(tmp_path: Path) -> None:
+    """The image across a U-Net: it stays in float32 for the pool, beside the product's bf16."""
+    weights = {"w": normal(24, 8, 3, 3), "g": normal(24, 24, 2, 2), "v": normal(32, 48, 1, 1)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("ConvTranspose", ["p", "g"], ["t"], strides=[2, 2]),
+        helper.make_node("Concat", ["r", "t"], ["j"], axis=1),
+        helper.make_node("Conv", ["j", "v"], ["y"]),
+    ]
+    onnx.save(model(nodes, weights, [1, 8, 16, 16], [1, 32, 16, 16]), tmp_path / "net.onnx")
+    quantize(tmp_path / "net.onnx", None, tmp_path / "q.onnx", **BF16)
+    fed = {"x": normal(1, 8, 16, 16)}
+    wanted = peer(tmp_path / "q.onnx", fed)["y"]
+    found = on_cpu(tmp_path / "q.onnx", fed)["y"]
+    assert np.abs(found - wanted).max() < 2**-7 * np.abs(wanted).max(), "ties of rounding aside"
 
 
 @pytest.mark.parametrize("target", ["cpu", "edge", "server", "gemmini-like"])

@@ -51,7 +51,7 @@ def kinds(path: Path) -> Counter[str]:
 WRITTEN = {
     "convolutions": ("resnext50", {}),
     "depth-wise convolutions": ("mobilenet_v2", {"activations": "uint8"}),
-    "transposed convolutions stay": ("unet", {"method": "minmax"}),
+    "transposed convolutions": ("unet", {"method": "minmax"}),
     "attention": ("bert_layer", {"method": "percentile"}),
     "a decoder": ("gpt2_step", {"per_channel": False}),
     "weights only": ("llama_step", {"weights_only": True}),
@@ -181,6 +181,49 @@ def test_a_normalisation_is_folded_into_its_convolution(tmp_path: Path) -> None:
     assert np.abs(peer(result.file, fed)["y"] - wanted).max() < 0.1 * wanted.max()
 
 
+TRANSPOSED = {
+    "a kernel of the stride": (1, 2, {"strides": [2, 2]}),
+    "a kernel beyond the stride": (1, 3, {"strides": [2, 2], "pads": [1] * 4, "output_padding": [1, 1]}),
+    "dilated taps": (1, 2, {"strides": [2, 1], "dilations": [2, 3], "auto_pad": "SAME_UPPER"}),
+    "groups": (2, 3, {"strides": [2, 2], "group": 2}),
+    "depth-wise": (4, 3, {"strides": [2, 2], "group": 4}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{}, {"format": "bf16"}, {"weights_only": True}], ids=str)
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_forms_of_transposed_convolutions(
+    case: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """Each with a normalisation behind it, which becomes its weight's."""
+    group, side, attrs = TRANSPOSED[case]
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "w", "c"], ["t"], **attrs),
+        helper.make_node("BatchNormalization", ["t", "s", "b", "m", "v"], ["n"], epsilon=1e-3),
+        helper.make_node("Relu", ["n"], ["y"]),
+    ]
+    outer = 8 // group
+    steps = np.geomspace(0.01, 1, outer, dtype=np.float32)[:, None, None]
+    weights = {
+        "w": normal(4, outer, side, side) * steps, "c": normal(8), "s": normal(8), "b": normal(8),
+        "m": normal(8), "v": np.abs(normal(8)) + 0.1,
+    }  # fmt: skip
+    graph = model(nodes, weights, [1, 4, 5, 6], [1, 8, 1, 1])
+    graph.graph.output[0].type.tensor_type.ClearField("shape")
+    data = RNG.uniform(-1, 1, (8, 1, 4, 5, 6)).astype(np.float32)
+    result = quantised(onnx.shape_inference.infer_shapes(graph), tmp_path, data, **options)
+    assert result.quantised == 1 and "BatchNormalization" not in kinds(result.file)
+    stored = {x.name: x for x in onnx.load(result.file).graph.initializer}
+    if not options:
+        (scale,) = (x for name, x in stored.items() if "weight_scale" in name)
+        assert list(scale.dims) == ([8] if group == 1 else [])
+        assert TensorProto.INT32 in {x.data_type for x in stored.values()}, "the bias"
+    fed = {"x": data[0]}
+    wanted, found = (peer(path, fed)["y"] for path in (tmp_path / "net.onnx", result.file))
+    assert np.abs(found - wanted).max() < 0.05 * wanted.max()
+    assert_near(result.file, on_cpu)
+
+
 def test_an_old_file_with_moved_weights_is_brought_to_scales_per_channel(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Transpose", ["w"], ["wt"], perm=[1, 0]),
@@ -268,7 +311,7 @@ def test_tensors_that_are_moved_only_have_one_grid(tmp_path: Path) -> None:
 
 REFUSED = {
     "quantised already": ("q.onnx", {}, "quantised already: it has DequantizeLinear"),
-    "nothing to quantise": ("relu.onnx", {}, "nothing to quantise: no Conv, Gemm, MatMul"),
+    "nothing to quantise": ("relu.onnx", {}, "nothing to quantise: no Conv, ConvTranspose, Gemm, MatMul"),
     "an unknown method": ("net.onnx", {"method": "entropy"}, "choose among minmax"),
     "an unknown type": ("net.onnx", {"activations": "int4"}, "choose among int8, uint8"),
     "a percentile of 0": ("net.onnx", {"percentile": 0}, "percentile is 0"),

@@ -63,11 +63,16 @@ class TransposedAxis:
         return max(self.extent + self.taps - 1, reached)
 
     @property
+    def whole(self) -> tuple[PhaseClass, ...]:
+        """All phases as one class."""
+        return (PhaseClass(0, self.stride, self.taps),)
+
+    @property
     def classes(self) -> tuple[PhaseClass, ...]:
         """The phases by number of taps; one class if some have none."""
         full = self.reach % self.stride
         if full == 0 or self.taps == 1:
-            return (PhaseClass(0, self.stride, self.taps),)
+            return self.whole
         return PhaseClass(0, full, self.taps), PhaseClass(full, self.stride - full, self.taps - 1)
 
 
@@ -96,15 +101,17 @@ def conv_phases(scope: Scope, node: Node, x: str, w: str, bias: str | None, axes
     """
     down, across = axes
     inner, outer = scope.shape(w)[:2]
+    is_split = needs_split(axes, inner, outer)
+    row_classes, column_classes = (axis.classes if is_split else axis.whole for axis in axes)
     # [inner, outer, taps down, places down, taps across, places across] by places first
     shape = (inner, outer, down.taps, down.stride, across.taps, across.stride)
     result = (down.stride, across.stride * outer, inner, down.taps, across.taps)
     w = permute(scope, node, w, shape, (3, 5, 1, 0, 2, 4), result)
     rows = []
-    for row in down.classes:
+    for row in row_classes:
         parts = [
             _conv_class(scope, node, x, w, bias, axes, (row, column), outer)
-            for column in across.classes
+            for column in column_classes
         ]
         rows.append(_concat_classes(scope, node, parts, row.count))
     return rows[0] if len(rows) == 1 else scope.step(node, OpKind.CONCAT, *rows, axis=1)
@@ -135,15 +142,20 @@ def _conv_class(
     )
     inputs = [x, weight]
     if bias is not None:
-        copies = (row.count * column.count, outer)
-        spread = scope.step(
-            node, OpKind.EXPAND, reshape(scope, node, bias, (1, outer)), shape=copies
-        )
-        inputs.append(reshape(scope, node, spread, (channels,)))
+        inputs.append(_repeat(scope, node, bias, row.count * column.count, axis=0))
     before = tuple(one.taps - 1 for one in places)
     after = tuple(max(0, axis.positions - axis.extent) for axis in axes)
     attrs = {"strides": (1, 1), "dilations": (1, 1), "pads": (*before, *after)}
     return scope.step(node, OpKind.CONV, *inputs, group=1, **attrs)
+
+
+def _repeat(scope: Scope, node: Node, bias: str, count: int, axis: int) -> str:
+    """Repeat a bias as a whole (``axis`` 0) or each number of it (1), for so many phases."""
+    (channels,) = scope.shape(bias)
+    row, shape = [(1, channels), (channels, 1)][axis], [channels] * 2
+    shape[axis] = count
+    spread = scope.step(node, OpKind.EXPAND, reshape(scope, node, bias, row), shape=tuple(shape))
+    return reshape(scope, node, spread, (channels * count,))
 
 
 def _concat_classes(scope: Scope, node: Node, parts: list[str], rows: int) -> str:
@@ -178,11 +190,11 @@ def _conv_transpose(scope: Scope, node: Node) -> str:
         )
     bias = scope.tensor(node, 2) if node.has_input(2) else None
     plane = _plane(axes)
-    if plane is not None and group == 1 and needs_split(plane, *weight[:2]):
+    if plane is not None and group == 1:
         return _scatter_by_phases(scope, node, x, w, bias, axes)
+    if plane is not None or bias is None:
+        return _scatter(scope, node, x, w, axes, group, bias)
     y = _scatter(scope, node, x, w, axes, group)
-    if bias is None:
-        return y
     channels = scope.shape(y)[1]
     return scope.step(
         node, OpKind.ADD, y, reshape(scope, node, bias, (channels, *(1 for _ in axes)))
@@ -219,10 +231,18 @@ def _scatter_by_phases(
 
 
 def _scatter(
-    scope: Scope, node: Node, x: str, w: str, axes: tuple[TransposedAxis, ...], group: int
+    scope: Scope,
+    node: Node,
+    x: str,
+    w: str,
+    axes: tuple[TransposedAxis, ...],
+    group: int,
+    bias: str | None = None,
 ) -> str:
-    """Multiply every element of ``x`` by its taps; add the products at their places."""
+    """Multiply every element of ``x`` by its taps; add the products at their places, and a bias, which volumes
+    have not."""
     if len(axes) == VOLUME:
+        assert bias is None, "it is added to whole volumes"
         return _scatter_volume(scope, node, x, w, axes, group)
     shape, weight, lengths = scope.shape(x), scope.shape(w), tuple(axis.length for axis in axes)
     if len(axes) == 1:
@@ -230,7 +250,8 @@ def _scatter(
         w = reshape(scope, node, w, (*weight[:2], 1, weight[2]))
         axes = (TransposedAxis(1, 1, 1, 1, 0, 1), *axes)
     channels = weight[1] * group
-    y = _interleave(scope, node, _conv_all_phases(scope, node, x, w, axes, group), axes, channels)
+    phases = _conv_all_phases(scope, node, x, w, bias, axes, group)
+    y = _interleave(scope, node, phases, axes, channels)
     return reshape(scope, node, y, (shape[0], channels, *lengths))
 
 
@@ -349,7 +370,13 @@ def _output_range(node: Node, i: int, count: int, whole: int, same: int) -> tupl
 
 
 def _conv_all_phases(
-    scope: Scope, node: Node, x: str, w: str, axes: tuple[TransposedAxis, ...], group: int
+    scope: Scope,
+    node: Node,
+    x: str,
+    w: str,
+    bias: str | None,
+    axes: tuple[TransposedAxis, ...],
+    group: int,
 ) -> str:
     """Emit one convolution: [N, channels · phases down · phases across, rows, columns]."""
     inner, outer = scope.shape(w)[0] // group, scope.shape(w)[1]
@@ -376,7 +403,10 @@ def _conv_all_phases(
     after = tuple(max(0, axis.positions - axis.extent) for axis in axes)
     pads = (*before, *after)
     attrs = {"strides": (1, 1), "dilations": (1, 1), "pads": pads}
-    return scope.step(node, OpKind.CONV, x, w, group=group, **attrs)
+    inputs = [x, w]
+    if bias is not None:
+        inputs.append(_repeat(scope, node, bias, down.stride * across.stride, axis=1))
+    return scope.step(node, OpKind.CONV, *inputs, group=group, **attrs)
 
 
 def _split_into_phases(scope: Scope, node: Node, w: str, d: int, axis: TransposedAxis) -> str:

@@ -1,7 +1,7 @@
-"""Pass: quantisation moves ahead of concatenations, to where their operands are made.
+"""Pass: quantisation moves ahead of concatenations, and of what only moves a convolution's numbers, to where these are made.
 
 What a product makes is then stored as 8 bits at once, instead of as float32 that the next group reads and
-quantises.
+quantises. So the phases of a transposed convolution are interleaved as bytes.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ import numpy as np
 
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
-from autotune.operators.op import Op, OpKind
+from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import NARROW, TensorType
 
 SCALED = (OpKind.MUL, OpKind.DIV, OpKind.ADD, OpKind.SUB)
-ROUNDED = (OpKind.ROUND, OpKind.CLIP)
+ROUNDED = (OpKind.ROUND, OpKind.CLIP, OpKind.RELU)
+MOVES = frozenset((Family.RESHAPE, Family.TRANSPOSE, Family.SLICE))
+LEAST_KEPT = 0.5
+"""Of the elements that a slice reads, so that few are quantised in vain."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlyRounding:
-    """CONCAT whose only reader scales it by a number, rounds it and clips it to 8 bits: each operand is
-    quantised instead, with the same results.
+    """CONCAT, or a move behind a convolution, whose only reader scales it by a number, rounds it and clips it to 8
+    bits: each operand is quantised instead, with the same results.
 
     Not maximum pools: their windows read fp32, so that 8 bits would be widened for each of them.
     """
@@ -34,7 +37,7 @@ class EarlyRounding:
         chains = {
             op.name: chain
             for op in graph.ops
-            if op.kind is OpKind.CONCAT and (chain := _chain(op, graph))
+            if _is_passed(op, graph) and (chain := _chain(op, graph))
         }
         if not chains:
             return PassResult(graph, ())
@@ -50,6 +53,26 @@ class EarlyRounding:
             elif op.name not in moved:
                 ops.append(op)
         return PassResult(rebuilt(graph, ops, types=types), tuple(notes))
+
+
+def _is_passed(op: Op, graph: Graph) -> bool:
+    """Return True for a concatenation, and for what moves a convolution's numbers."""
+    if op.kind is OpKind.CONCAT:
+        return True
+    kept = LEAST_KEPT * graph.types[op.inputs[0]].elements
+    is_move = op.family in MOVES and graph.types[op.output].elements >= kept
+    return is_move and _is_convolved(op.inputs[0], graph)
+
+
+def _is_convolved(tensor: str, graph: Graph) -> bool:
+    """Return True for a convolution's result, scaled, shifted, concatenated or moved."""
+    op = graph.producer.get(tensor)
+    while op is not None and op.kind is not OpKind.CONV:
+        is_passed = op.family in MOVES or op.kind in (OpKind.CONCAT, *ROUNDED)
+        if not is_passed and (op.kind not in SCALED or op.inputs[1] not in graph.constants):
+            return False
+        op = graph.producer.get(op.inputs[0])
+    return op is not None
 
 
 def _chain(op: Op, graph: Graph) -> tuple[Op, ...]:
@@ -87,7 +110,8 @@ def _before(op: Op, chain: tuple[Op, ...], graph: Graph, types: dict[str, Tensor
     for x in dict.fromkeys(op.inputs):
         tensor = x
         for link in chain:
-            name = fresh(f"{link.output}.{x}", {*taken, *types})
+            stem = f"{link.output}.{x}" if op.kind is OpKind.CONCAT else link.output
+            name = fresh(stem, {*taken, *types})
             types[name] = replace(graph.types[link.output], shape=graph.shape(x))
             made.append(replace(link, name=name, inputs=(tensor, *link.inputs[1:]), output=name))
             tensor = name

@@ -28,6 +28,7 @@ from autotune.graph.passes.large_groups import LargeGroups
 from autotune.graph.passes.late_resizing import LateResizing
 from autotune.graph.passes.long_reductions import LongReductions
 from autotune.graph.passes.long_rows import LongRows
+from autotune.graph.passes.moved_weights import MovedWeights
 from autotune.graph.passes.narrow_products import NarrowProducts
 from autotune.graph.passes.narrow_weights import NarrowWeights
 from autotune.graph.passes.normal_pattern import NormalPattern
@@ -80,7 +81,8 @@ def simplify(
     products are marked that may leave zeros out. Between ``ranges`` of inputs more may be removed: the result is then
     right for such inputs only.
     """
-    multiplied = NarrowProducts(formats).run(graph)
+    moved = MovedWeights(formats).run(graph)
+    multiplied = _joined(moved, NarrowProducts(formats).run(moved.graph))
     narrowed = _joined(multiplied, NarrowWeights(formats).run(multiplied.graph))
     narrowed = _joined(narrowed, Bf16Products(formats).run(narrowed.graph))
     narrowed = _joined(narrowed, Fp16Storage(formats).run(narrowed.graph))

@@ -121,8 +121,10 @@ def _factors_of(weights: Set[str], graph: Graph, held: Set[str]) -> Set[str]:
             for y in readers
         ):
             chosen.add(x)
-    for op in graph.ops:  # what joins tensors shares their memory
-        if op.family in JOINING and op.output in chosen and not chosen.issuperset(op.inputs):
+    for op in (
+        graph.ops
+    ):  # a view shares its tensor's memory; a concatenation may copy, and round as it does
+        if op.family is Family.RESHAPE and op.output in chosen and not chosen.issuperset(op.inputs):
             chosen.remove(op.output)
     return chosen
 

@@ -31,6 +31,12 @@ def whole_product(graph: Graph, op: Op) -> Op | None:
     return Op(op.name, first.kind, inputs, op.output, first.attrs)
 
 
+def pieces_of(graph: Graph) -> frozenset[str]:
+    """Return the names of all products that are pieces of a whole one."""
+    sums = (op for op in graph.ops if whole_product(graph, op) is not None)
+    return frozenset(piece.name for op in sums for piece in _pieces(graph, op))
+
+
 def _pieces(graph: Graph, op: Op) -> list[Op]:
     """Return the products that a sum adds up; none where it adds anything else."""
     made = [graph.producer.get(x) for x in op.inputs]

@@ -23,6 +23,7 @@ from autotune.graph.passes.large_groups import LargeGroups
 from autotune.graph.passes.late_resizing import LateResizing
 from autotune.graph.passes.long_reductions import LongReductions
 from autotune.graph.passes.long_rows import LongRows
+from autotune.graph.passes.moved_weights import MovedWeights
 from autotune.graph.passes.narrow_products import NarrowProducts
 from autotune.graph.passes.narrow_weights import NarrowWeights
 from autotune.graph.passes.padding_bands import PaddingBands
@@ -44,6 +45,7 @@ LATER = (
     LateResizing(),
     LongReductions(),
     LongRows(),
+    MovedWeights(ALL_FORMATS),
     NarrowProducts(ALL_FORMATS),
     NarrowWeights(ALL_FORMATS),
     PaddingBands(),

@@ -126,6 +126,7 @@ Converts = Callable[[MemoryAccess, Role], bool]
 """Whether an instruction's kernel converts an operand between fp32 and the format of its tensor."""
 STORED = (Format.FP32, Format.BF16, Format.FP16, Format.INT8, Format.UINT8)
 """Formats of tensors that kernels convert to and from fp32."""
+BYTES = (Format.INT8, Format.UINT8)
 NARROW_PADDING = {Format.BF16: (-128, 128), Format.INT8: (-128, 127), Format.UINT8: (0, 255)}
 """Whole numbers, at least, that buffers of a format may be padded with."""
 
@@ -148,7 +149,8 @@ def elide_copies(
     movable = frozenset(r.leaf.place for r in transfers if _movable(program, r))
     filled = {r.leaf.place: _fillings(r, accesses) for r in transfers}
     roles = tuple(tensor.role for tensor in program.tensors)
-    buffers = _Buffers(accesses, filled, movable, roles, converts)
+    formats = tuple(tensor.format for tensor in program.tensors)
+    buffers = _Buffers(accesses, filled, movable, roles, formats, converts)
     found = ElidedCopies()
     for rectangle in transfers:
         if rectangle.leaf.place not in movable:
@@ -224,6 +226,7 @@ class _Buffers:
     filled: dict[int, tuple[_Filling, ...]]
     movable: frozenset[int]
     roles: tuple[Role, ...]
+    formats: tuple[Format, ...]
     converts: Converts
 
     def read_in_place(self, rectangle: Rectangle) -> Operands | None:
@@ -241,7 +244,7 @@ class _Buffers:
         found: Operands = {(rectangle.leaf.place, rectangle.buffer.operand): place}
         for access in own:
             converts = access.format is Format.FP32 and not access.written
-            converts = converts and access.leaf.opcode is not Opcode.MATMUL
+            converts = converts and access.leaf.opcode not in (Opcode.MATMUL, Opcode.STORE)
             converts = converts and self.converts(access, self.roles[rectangle.tensor])
             located = rectangle.locate_narrow(access) if converts else None
             if located is None:
@@ -307,6 +310,8 @@ class _Buffers:
             if rectangle.converts:
                 role = self.roles[rectangle.tensor]
                 anywhere = access.format is Format.FP32 and self.converts(access, role)
+                if leaf.opcode is Opcode.STORE:
+                    anywhere = anywhere and self._copies_bytes(rectangle, leaf)
             else:
                 anywhere = leaf.opcode in STRIDED or (
                     loads and leaf.opcode is Opcode.STORE and leaf.place in self.movable
@@ -316,6 +321,11 @@ class _Buffers:
                 return None
             found[leaf.place, access.operand] = place
         return found
+
+    def _copies_bytes(self, load: Rectangle, store: Leaf) -> bool:
+        """Whether a STORE of what a LOAD has widened copies bytes of one format."""
+        same = self.formats[store.instruction.get("tensor")] is load.format
+        return same and load.format in BYTES and store.place in self.movable
 
     def _near(self, rectangle: Rectangle) -> list[MemoryAccess]:
         low, high = rectangle.buffer.low, rectangle.buffer.high

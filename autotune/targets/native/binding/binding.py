@@ -141,6 +141,12 @@ class Binder:
             found = self._narrow_product(leaf, operands, self.isa)
             if found is not None:
                 return found
+        if (
+            self.isa is not None
+            and leaf.opcode is Opcode.STORE
+            and self._is_copy(accesses[0], operands)
+        ):
+            return self._copy(accesses[0], operands["src"], self.isa)
         if elsewhere:
             raise NotConverted(f"{leaf.opcode.name} reads or writes fp32 in its own memory only")
         if self.isa is not None:
@@ -152,8 +158,6 @@ class Binder:
                 return _reduction(leaf, operands, self.isa)
             if leaf.opcode is Opcode.TRANSFORM:
                 return _transform(leaf, operands, self.isa)
-            if leaf.opcode is Opcode.STORE and self._is_copy(accesses[0], operands):
-                return self._copy(accesses[0], operands["src"], self.isa)
         return word_call(leaf, operands)
 
     def _narrow_product(

@@ -7,12 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotune.fusion.group import Group
+from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.isa.formats import Format
+from autotune.graph.passes.storage import stored_narrow
+from autotune.isa.formats import ALL_FORMATS, Format
 from autotune.isa.functions import BinaryFn, ReduceFn, When
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
+from autotune.operators.op import OpKind
+from autotune.operators.tensor import DType
 from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.binding.binding import WIDENED_ROWS
 from autotune.targets.native.binding.packing import Packed
@@ -24,8 +29,8 @@ from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available, host_isa
 from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, AVX512_VNNI
 from autotune.targets.native.linking.loader import bind
-from tests.lowering.lowering_case import lowered
-from tests.lowering.test_narrow import fed, products
+from tests.lowering.lowering_case import SPEC, lowered
+from tests.lowering.test_narrow import by_rule, fed, products
 from tests.targets.machine_case import load, make, store, tensor
 from tests.targets.machine_case import program as one_core
 from tests.targets.native.native_case import executed
@@ -268,3 +273,17 @@ def test_products_of_two_activations_copy_a_factor_where_fours_are_multiplied(
     for how in (compiler, None):
         got = executed(program, arrays, how)["y"].reshape(rows, 40)
         np.testing.assert_array_equal(got, (left - 11) @ (right - 3).T)
+
+
+@needs_llvm
+@pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8])
+def test_bytes_that_are_only_moved_are_not_widened(compiler: Compiler, dtype: DType) -> None:
+    """As the phases of a transposed convolution are interleaved: one copy from tensor to tensor."""
+    b = GraphBuilder("moved")
+    y = b.add(OpKind.TRANSPOSE, b.input("x", (6, 5, 2, 40), dtype), perm=(0, 2, 1, 3))
+    b.mean(y, dtype)
+    graph = stored_narrow(b.build([y]), ALL_FORMATS)
+    program = by_rule(Group.from_graph(graph, [op.name for op in graph.ops]), SPEC)
+    kernels = [call.kernel for call in bind(program, host_isa()).calls]
+    assert kernels and all(isinstance(kernel, KernelSpec) for kernel in kernels)
+    check(graph, program, compiler)
