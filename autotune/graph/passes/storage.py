@@ -121,9 +121,8 @@ def _factors_of(weights: Set[str], graph: Graph, held: Set[str]) -> Set[str]:
             for y in readers
         ):
             chosen.add(x)
-    for op in (
-        graph.ops
-    ):  # a view shares its tensor's memory; a concatenation may copy, and round as it does
+    # a view shares its tensor's memory; a concatenation may copy, and round as it does
+    for op in graph.ops:
         if op.family is Family.RESHAPE and op.output in chosen and not chosen.issuperset(op.inputs):
             chosen.remove(op.output)
     return chosen
