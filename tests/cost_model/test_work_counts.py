@@ -15,7 +15,6 @@ from autotune.cost_model.cached.model import CachedAnalysis
 from autotune.cost_model.cached.product_cycles import (
     BLOCKED_CYCLES,
     PARTS,
-    PIPES,
     WIDTHS,
     product_cycles,
     product_work,
@@ -386,7 +385,10 @@ def test_products_of_groups_have_the_lanes_of_their_kernels(
             vector, height, depth = np.array([[loops.vector.size], [rows], [loops.depth]])
             each = product_cycles(vector, height, depth, AVX512.lanes)
             cycles, lanes = cycles + trips * float(each[0]), lanes | {loops.axis}
-    vector, matrix = replace(HOST.vector, lanes=AVX512.lanes), replace(HOST.matrix, rows=PIPES)
+    vector, matrix = (
+        replace(HOST.vector, lanes=AVX512.lanes),
+        replace(HOST.matrix, rows=blocking.PIPES),
+    )
     wide = replace(HOST, vector=vector, matrix=matrix)
     work = CachedAnalysis(nests[0], table, wide).work[0]
     assert lanes == {VectorAxis.N0}
