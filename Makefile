@@ -196,9 +196,9 @@ bench-search-time: $(BUILT) ## seconds of searches on TARGETS (edge), and of gra
 	$(call say,"timing searches")
 	@$(PY) -m benchmarks.search_time --markdown docs/figures-search-time.md $(if $(TARGETS),--targets $(TARGETS))
 
-bench-training: $(BUILT) ## memory and time of training on up to 1,000,000 measurements; ROWS="10000 100000"
+bench-training: $(BUILT) ## memory and time of training on up to 1,000,000 measurements; ROWS="10000 100000", NOTE="..."
 	$(call say,"training on many measurements")
-	@$(PY) -m benchmarks.training --markdown docs/figures-training.md $(if $(ROWS),--rows $(ROWS))
+	@$(PY) -m benchmarks.training --markdown docs/figures-training.md $(if $(ROWS),--rows $(ROWS)) $(if $(NOTE),--note "$(NOTE)")
 
 bench-store: $(BUILT) ## the store with a million measurements, and writers that are killed, on SQLite and PostgreSQL; PARTS="plain sqlite", NOTE="...", JSON=file keeps rows and goes on from them
 	$(call say,"benchmarking the store")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.analysis import Analysed, AnalyticModel
-from autotune.cost_model.cached.work_kinds import TYPICAL_ERROR, TYPICAL_FACTOR, typical_costs
+from autotune.cost_model.cached.work_kinds import TYPICAL_ERROR, TYPICAL_FACTOR, UNIT_COSTS
 from autotune.cost_model.cost import Cost
 from autotune.cost_model.estimate import Best, Estimate, Forecast, Prediction
 from autotune.cost_model.forest import Forest
@@ -109,8 +109,7 @@ class CostModel:
         Its intervals are those of another machine's programs: ``TYPICAL_FACTOR``.
         """
         assert spec.memory is Memory.CACHED, "other machines have the shipped model"
-        unit_costs = typical_costs(spec.matrix.rows)
-        learned = Learned(Ratios(None, None, None, unit_costs), None, math.log(TYPICAL_FACTOR))
+        learned = Learned(Ratios(None, None, None, UNIT_COSTS), None, math.log(TYPICAL_FACTOR))
         return cls(spec, learned, {TYPICAL: TYPICAL_ERROR})
 
     @property

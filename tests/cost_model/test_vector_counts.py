@@ -14,7 +14,7 @@ from autotune.cost_model.cached.vector_counts import (
     count_vector_work,
     emitted_work,
 )
-from autotune.cost_model.cached.work_kinds import INDEX, UNIT_COSTS
+from autotune.cost_model.cached.work_kinds import INDEX, UNIT_COSTS, function_kind
 from autotune.cost_model.steps.tiling import Tiles, Tiling
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group, layer
@@ -31,6 +31,11 @@ def test_exactly_what_is_no_expression_costs_more_than_its_passes(fn: Elementwis
     is_expression = fn.row.origin is Origin.EXPRESSION
     assert (fn.row.cpu_cycles == 0.0) is is_expression
     assert is_expression or fn.row.cost is not CostClass.SIMPLE
+
+
+@pytest.mark.parametrize("fn", [*UnaryFn, *BinaryFn], ids=lambda fn: fn.name.lower())
+def test_a_costly_function_has_a_price_of_its_own(fn: ElementwiseFn) -> None:
+    assert (function_kind(fn) in INDEX) is (fn.row.cpu_cycles > 0.0)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +84,20 @@ GROUPS = {
     "rms_norm": lambda: layer("rms_norm", X, (64,), axis=2),
     "sliding_sum": lambda: layer("sliding_sum", X, axis=2, before=2, after=2),
 }
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "per"), [("exp", "exp", CPU.vector.lanes), ("sin", "sin", 1)]
+)
+def test_polynomials_count_vectors_and_library_functions_elements(
+    name: str, kind: str, per: int
+) -> None:
+    (nest,) = nests_of(layer(name, X))
+    table = ScheduleTable.of(nest, [NestSchedule(nest.root_shape, (0, 1, 2), ())])
+    tiling = Tiling(nest, table)
+    (stage,) = nest.stages
+    found = count_vector_work(tiling, stage, tiling.tiles(frozenset(range(3))), CPU, False)
+    assert float(np.sum(found[kind])) == 4 * 16 * 64 / per
 
 
 @pytest.mark.parametrize("name", GROUPS)

@@ -12,7 +12,13 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from autotune.cost_model.cached.model import CachedAnalysis
-from autotune.cost_model.cached.product_cycles import WIDTHS, product_cycles
+from autotune.cost_model.cached.product_cycles import (
+    BLOCKED_CYCLES,
+    PARTS,
+    WIDTHS,
+    product_cycles,
+    product_work,
+)
 from autotune.cost_model.cached.unit_costs import fit_unit_costs
 from autotune.cost_model.cached.work_kinds import (
     FEATURE_NAMES,
@@ -21,6 +27,7 @@ from autotune.cost_model.cached.work_kinds import (
     UNIT_COSTS,
     WORK_KINDS,
     WorkKind,
+    function_kind,
     work_features,
 )
 from autotune.cost_model.features import features
@@ -34,6 +41,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.passes import laid_out
 from autotune.graph.passes.storage import stored_narrow
 from autotune.isa.formats import ALL_FORMATS
+from autotune.isa.functions import UnaryFn
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
 from autotune.lowering.lower import lower
@@ -177,6 +185,26 @@ def test_multiply_adds_take_at_least_the_cycles_of_their_pipes(seed: int) -> Non
     assert (product_cycles(v, r, k, lanes) >= v * r * k / lanes / 2).all()
 
 
+@given(st.integers(0, 10_000), st.sampled_from([1, 2]))
+@settings(max_examples=25)
+def test_a_core_of_fewer_pipes_begins_fewer_multiply_adds_and_waits_for_no_more(
+    seed: int, pipes: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    v, r, k = (rng.integers(1, 600, 20) for _ in range(3))
+    lanes = int(rng.choice([4, 8, 16]))
+    found = dict(zip(PARTS, product_work(v, r, k, lanes, pipes), strict=True))
+    np.testing.assert_allclose(found["product"], -(-v // lanes) * r * k / pipes)
+    np.testing.assert_allclose(found["product_ends"] * k, found["product"] * pipes)
+    two = dict(zip(PARTS, product_work(v, r, k, lanes, 2), strict=True))
+    for name in ("product_broadcasts", "product_tiles", "product_ends"):
+        np.testing.assert_array_equal(found[name], two[name])
+    # sums that hide the latency of two pipes hide that of one; a load takes as much of a pipe
+    assert (
+        found["product_waits"] / found["product"] <= two["product_waits"] / two["product"] + 1e-12
+    ).all()
+
+
 def blocked_cycles(vector: int, rows: int, depth: int, isa: VectorIsa) -> float:
     """What the generator's blocking counts for registers, with the best of the widths."""
     reduction = Reduction(depth, vector, 1)
@@ -216,11 +244,22 @@ def test_features_tell_groups_apart_and_no_schedules_that_are_nearly_alike() -> 
     counts = np.random.default_rng(0).lognormal(3, 2, (200, len(WORK_KINDS)))
     exact, near = work_features(counts), work_features(counts * (1.0 + 1e-3))
     assert np.mean(exact == near) > 0.98
-    assert np.mean(exact == work_features(counts[:, ::-1])) < 0.5
-    kinds = len(WORK_KINDS)
-    np.testing.assert_allclose(
-        exact[:, :kinds], np.log1p(counts * UNIT_COSTS), atol=LOG_STEP / 2 + 1e-12
-    )
+    own = [kind.name for kind in WORK_KINDS if f"log_{kind.name}" in FEATURE_NAMES]
+    columns = [FEATURE_NAMES.index(f"log_{name}") for name in own]
+    others = work_features(counts[np.random.default_rng(1).permutation(200)])
+    assert np.mean(exact[:, columns] == others[:, columns]) < 0.2
+    cycles = (counts * UNIT_COSTS)[:, [INDEX[name] for name in own]]
+    np.testing.assert_allclose(exact[:, columns], np.log1p(cycles), atol=LOG_STEP / 2 + 1e-12)
+
+
+def test_costly_functions_share_a_feature() -> None:
+    counts = np.random.default_rng(0).lognormal(3, 2, (200, len(WORK_KINDS)))
+    costly = [INDEX[function_kind(fn)] for fn in (UnaryFn.EXP, UnaryFn.SIN)]
+    others = np.delete(np.arange(len(WORK_KINDS)), costly)
+    counts[:, others] = 0.0
+    place = FEATURE_NAMES.index("log_functions")
+    wanted = np.log1p((counts * UNIT_COSTS).sum(axis=1))
+    np.testing.assert_allclose(work_features(counts)[:, place], wanted, atol=LOG_STEP / 2 + 1e-12)
 
 
 @pytest.mark.parametrize("outliers", [0.0, 0.1])
@@ -347,7 +386,12 @@ def test_products_of_groups_have_the_lanes_of_their_kernels(
             vector, height, depth = np.array([[loops.vector.size], [rows], [loops.depth]])
             each = product_cycles(vector, height, depth, AVX512.lanes)
             cycles, lanes = cycles + trips * float(each[0]), lanes | {loops.axis}
-    wide = replace(HOST, vector=replace(HOST.vector, lanes=AVX512.lanes))
+    vector, matrix = (
+        replace(HOST.vector, lanes=AVX512.lanes),
+        replace(HOST.matrix, rows=blocking.PIPES),
+    )
+    wide = replace(HOST, vector=vector, matrix=matrix)
     work = CachedAnalysis(nests[0], table, wide).work[0]
     assert lanes == {VectorAxis.N0}
-    assert work[INDEX["product"]] == pytest.approx(cycles, rel=ROUNDED_ROWS)
+    counted = BLOCKED_CYCLES @ work[[INDEX[name] for name in PARTS]]
+    assert counted == pytest.approx(cycles, rel=ROUNDED_ROWS)

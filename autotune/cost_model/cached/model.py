@@ -15,7 +15,6 @@ from autotune.cost_model.cached.work_kinds import (
     UNIT_COSTS,
     WORK_KINDS,
     cycles_at,
-    typical_costs,
     work_features,
 )
 from autotune.cost_model.estimate import Best, Rows
@@ -41,13 +40,12 @@ class CachedAnalysis(Totals):
 
     @cached_property
     def estimate(self) -> Floats:
-        """Cycles at typical unit costs, of products at the machine's own peak. Bytes from DRAM take as long
-        as the channel that all cores share needs for them."""
-        unit_costs = typical_costs(self.spec.matrix.rows)
+        """Cycles at typical unit costs. Bytes from DRAM take as long as the channel that all cores share needs for
+        them."""
         waits = (
             self.channel_cycles - self.work[:, INDEX["from_dram"]] * UNIT_COSTS[INDEX["from_dram"]]
         )
-        estimate: Floats = self.cycles(unit_costs) + np.maximum(0.0, waits)
+        estimate: Floats = self.cycles(UNIT_COSTS) + np.maximum(0.0, waits)
         return estimate
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Cycles of a product whose sums stay in registers, in bulk: what ``work_counts.py`` takes a MATMUL for.
+"""Work of a product whose sums stay in registers, in bulk: what ``work_counts.py`` takes a MATMUL for.
 
-The same cost function as the generated kernels' blocking minimises (``codegen/gemm/blocking.py``), without what
-tells its orders of loops apart.
+Panels are as wide as the generated kernels' blocking chooses (``codegen/gemm/blocking.py``): by its cost function,
+without what tells its orders of loops apart. What each part of the work costs is fitted to the machine.
 """
 
 from __future__ import annotations
@@ -30,19 +30,37 @@ WIDE_LANES = 16
 """With so many lanes a machine has 32 registers, else 16."""
 
 
+PARTS = ("product", "product_waits", "product_broadcasts", "product_tiles", "product_ends")
+"""Kinds of work of a product's register tiles."""
+BLOCKED_CYCLES: Floats = np.array([1.0, 1.0, SCALAR_CYCLES, TILE_CYCLES, 2.0])
+"""Cycles of a unit of each by which kernels are blocked."""
+
+
 def product_cycles(vector: Ints, rows: Ints, depth: Ints, lanes: int) -> Floats:
-    """Cycles of products of ``rows`` × ``depth`` by ``depth`` × ``vector`` elements, the latter in lanes;
-    all of one shape."""
+    """Cycles by which kernels of products are blocked, of ``rows`` × ``depth`` by ``depth`` × ``vector`` elements, the
+    latter in lanes; all of one shape."""
+    cycles: Floats = np.tensordot(
+        BLOCKED_CYCLES, product_work(vector, rows, depth, lanes, PIPES), 1
+    )
+    return cycles
+
+
+def product_work(vector: Ints, rows: Ints, depth: Ints, lanes: int, pipes: int) -> Floats:
+    """Return the counts [len(PARTS), ...] of products as in ``product_cycles``, on a core that begins ``pipes``
+    multiply-adds of vectors per cycle."""
     most = _most_rows(32 if lanes >= WIDE_LANES else 16)
     v, r, k, place = _different(vector.ravel(), rows.ravel(), depth.ravel())
-    best: Floats = np.full(len(v), np.inf)
+    least: Floats = np.full(len(v), np.inf)
+    best: Floats = np.zeros((len(PARTS), len(v)))
     for width in WIDTHS:
         full, rest = np.divmod(v, width * lanes)
-        last = np.maximum(1, -(-rest // lanes))
-        cycles = full * _panel_cycles(np.full(len(v), width), r, k, most)
-        cycles = cycles + np.where(rest > 0, _panel_cycles(last, r, k, most), 0.0)
-        best = np.minimum(best, cycles)
-    found: Floats = best[place].reshape(vector.shape)
+        panels = np.full(len(v), width), np.maximum(1, -(-rest // lanes))
+        counts = full, np.minimum(rest, 1)
+        cycles = BLOCKED_CYCLES @ _panels_work(counts, panels, r, k, most, PIPES)
+        work = _panels_work(counts, panels, r, k, most, pipes)
+        best = np.where(cycles < least, work, best)
+        least = np.minimum(least, cycles)
+    found: Floats = best[:, place].reshape(len(PARTS), *vector.shape)
     return found
 
 
@@ -63,10 +81,28 @@ def _most_rows(registers: int) -> Ints:
     return np.array([1, *(most_rows(isa, width) for width in range(1, registers))], dtype=np.int64)
 
 
-def _panel_cycles(width: Ints, rows: Ints, depth: Ints, most: Ints) -> Floats:
-    """All rows by one panel: bound by FMAs, by loads, or by the FMAs' latency."""
+def _panels_work(
+    counts: tuple[Ints, Ints],
+    widths: tuple[Ints, Ints],
+    rows: Ints,
+    depth: Ints,
+    most: Ints,
+    pipes: int,
+) -> Floats:
+    """``counts`` [n] of full panels and of narrower ones, all rows by each."""
+    found: Floats = np.zeros((len(PARTS), len(rows)))
+    for count, width in zip(counts, widths, strict=True):
+        found += count * _panel_work(width, rows, depth, most, pipes)
+    return found
+
+
+def _panel_work(width: Ints, rows: Ints, depth: Ints, most: Ints, pipes: int) -> Floats:
+    """All rows by one panel [len(PARTS), n]: bound by FMAs, by loads, or by the FMAs' latency."""
     tiles = -(-rows // most[width])
     each = rows / tiles
-    step = np.maximum(np.maximum(each * width, LOAD * (each + width)), PIPES * LATENCY) / PIPES
-    tile: Floats = (step + each * SCALAR_CYCLES) * depth + TILE_CYCLES + 2 * each * width
-    return tiles * tile
+    sums = each * width
+    bound = np.maximum(np.maximum(sums, LOAD * (each + width)), pipes * LATENCY)
+    steps = tiles * depth
+    waits = steps * (bound - sums) / pipes
+    work: Floats = np.stack([steps * sums / pipes, waits, steps * each, 1.0 * tiles, tiles * sums])
+    return work

@@ -72,10 +72,15 @@ def _turned(nest: Nest) -> set[str]:
         if not stage.view:
             continue
         source, result = (nest.types[x].shape for x in (stage.op.inputs[0], stage.output))
-        transposed = stage.op.family is Family.TRANSPOSE
-        if stage.op.inputs[0] in found or (
-            transposed and stage.op.ints("perm")[_last(result)] != _last(source)
-        ):
+        last = _last(result)
+        match stage.op.family:
+            case Family.TRANSPOSE:
+                turns = stage.op.ints("perm")[last] != _last(source)
+            case Family.SLICE:
+                turns = last != _last(source)
+            case _:
+                turns = False
+        if turns or stage.op.inputs[0] in found:
             found.add(stage.output)
     return found
 

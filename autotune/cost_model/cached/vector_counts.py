@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.cost_model.cached.work_kinds import Floats, Quantity
+from autotune.cost_model.cached.work_kinds import Floats, Quantity, function_kind
 from autotune.cost_model.steps.extents import Extent, product
 from autotune.cost_model.steps.tiling import Tiles, Tiling
 from autotune.cost_model.steps.vector_work import vector_work
@@ -105,7 +105,7 @@ def count_vector_work(
 
 def emitted_work(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Amounts:
     """Calls, passes and functions of the vector instructions that lowering emits."""
-    calls = passes = divisions = functions = np.zeros(tiles.count.shape)
+    calls = passes = divisions = slow = np.zeros(tiles.count.shape)
     for work in vector_work(tiling, stage, tiles, spec):
         repeats = np.asarray(work.repeats, dtype=np.float64)
         vectors = repeats * np.ceil(np.asarray(work.elements) / spec.vector.lanes)
@@ -113,24 +113,27 @@ def emitted_work(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec)
         calls = calls + repeats
         passes = passes + vectors * work.operands + written
         divisions = divisions + vectors * work.classes.count(CostClass.DIVIDE)
-        slow = work.classes.count(CostClass.TRANSCENDENTAL)
-        functions = functions + vectors * slow * UnaryFn.EXP.row.cpu_cycles
-    return {"calls": calls, "passes": passes, "divisions": divisions, "functions": functions}
+        slow = slow + vectors * work.classes.count(CostClass.TRANSCENDENTAL)
+    exponentials = function_kind(UnaryFn.EXP)
+    return {"calls": calls, "passes": passes, "divisions": divisions, exponentials: slow}
 
 
 def _run(stage: Stage, tile: TileRows) -> Amounts:
-    rows = [op.function.row for op in (stage.op, *(link.op for link in stage.links))]
-    library = [row for row in rows if not row.is_generated]
-    inlined = [row for row in rows if row.is_generated]
+    functions = [op.function for op in (stage.op, *(link.op for link in stage.links))]
+    inlined = [fn.row for fn in functions if fn.row.is_generated]
+    costly: Amounts = {}
+    for fn in functions:
+        if fn.row.cpu_cycles:
+            each = tile.vectors if fn.row.is_generated else tile.elements
+            costly[function_kind(fn)] = costly.get(function_kind(fn), 0.0) + each
     reads = 1 + len({*stage.op.inputs[1:], *(side.tensor for side in stage.sides)})
-    return {
+    found: Amounts = {
         "calls": 1.0,
         "passes": tile.vectors * (reads + 1),
         "rows": tile.rows,
         "divisions": tile.vectors * sum(row.cost is CostClass.DIVIDE for row in inlined),
-        "functions": tile.vectors * sum(row.cpu_cycles for row in inlined),
-        "library": tile.elements * sum(row.cpu_cycles for row in library),
     }
+    return found | costly
 
 
 def _depthwise(tiling: Tiling, stage: Stage, tile: TileRows, lanes: int, turned: bool) -> Amounts:
@@ -181,7 +184,7 @@ def _softmax(stage: Stage, tile: TileRows, lanes: int) -> Amounts:
         "calls": 5.0,
         "reduced": 2 * tile.vectors,
         "passes": 4 * tile.vectors,
-        "functions": tile.vectors * UnaryFn.EXP.row.cpu_cycles,
+        function_kind(UnaryFn.EXP): tile.vectors,
         "divisions": rows / lanes,
         "folds": 2 * rows * (axis == len(tile.extents) - 1),
         "rows": 2 * rows,

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.cached.product_cycles import product_cycles
+from autotune.cost_model.cached.product_cycles import PARTS, product_work
 from autotune.cost_model.cached.tensors import Views, held_bytes, packed_ahead
+from autotune.cost_model.cached.transpositions import Transposition
 from autotune.cost_model.cached.vector_counts import contiguous, count_vector_work
 from autotune.cost_model.cached.work_kinds import (
     Floats,
@@ -142,25 +143,29 @@ class _Work:
             self._tally.add(share, copies=step.instructions, copied=step.touched)
         elif turned:
             source = self._views.source(stage)
+            if source.op.family in (Family.UNARY, Family.BINARY):
+                self._turn(step, stage, computes=True)
+                return
             out = [self._tiling.axis_size(axis, {}) for axis in source.footprint]
             self._tally.add(share, strided=step.touched * (_line(self._nest, source, out) == 1))
 
-    def _turn(self, step: Step, stage: Stage) -> None:
-        """A copy in another order of dimensions: every element, and the lines on both sides."""
+    def _turn(self, step: Step, stage: Stage, computes: bool = False) -> None:
+        """A copy in another order of dimensions, or what is ``computed`` and stored in one."""
         tiling, types = self._tiling, self._nest.types
         held = sum(math.prod(types[x].shape) for x in (stage.output, stage.op.inputs[0]))
         out = [tiling.axis_size(axis, {}) for axis in stage.footprint]
         perm = stage.op.ints("perm") if stage.op.family is Family.TRANSPOSE else range(len(out))
-        line = self._spec.dram.burst_bytes // ELEMENT_BYTES
-        across = (out[-1], out[list(perm).index(len(out) - 1)])
-        lines = sum(1.0 / np.minimum(extent, line) for extent in across)
+        turned = Transposition(types[stage.output].shape, tuple(perm))
         elements = step.touched
+        work = turned.work(out, self._spec.vector.lanes, np.ones(tiling.n), computes)
+        held_bytes = float(held * ELEMENT_BYTES)
         self._tally.add(
             self._share(step),
-            copies=step.instructions,
-            turned=elements,
-            turned_lines=elements * lines,
-            turned_far=elements * beyond(self._l2_bytes, float(held * ELEMENT_BYTES)),
+            copies=step.instructions * (not computes),
+            turned_far=elements * beyond(self._l2_bytes, held_bytes),
+            turned_lost=elements
+            * beyond(CROWDED_SHARE * self._spec.scratchpad.size_bytes, held_bytes),
+            **{kind: elements * each for kind, each in work.items()},
         )
 
     def _runs(self, step: Step, tiles: Tiles) -> Floats:
@@ -186,17 +191,18 @@ class _Work:
         out = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
         line = _line(self._nest, stage, out) * np.ones(tiles.count.shape, dtype=np.int64)
         of_pixels = (line > 1) & (is_turned | (vector == 1))
-        cycles = product_cycles(vector, rows, steps, lanes)
+        pipes = self._spec.matrix.rows
+        work = product_work(vector, rows, steps, lanes, pipes)
         if of_pixels.any():
-            lines = rows // line * product_cycles(line, vector, steps, lanes)
-            cycles = np.where(of_pixels, lines, cycles)
+            lines = rows // line * product_work(line, vector, steps, lanes, pipes)
+            work = np.where(of_pixels, lines, work)
         factor_bytes = ELEMENT_BYTES * steps * vector
         crowded = beyond(CROWDED_SHARE * self._spec.scratchpad.size_bytes, held_bytes(self._nest))
         near, middle = PANEL_SHARE * self._l1_bytes, PANEL_SHARE * self._l2_bytes
         self._tally.add(
             runs,
-            product=cycles,
-            product_turned=cycles * (is_turned != of_pixels),
+            **dict(zip(PARTS, work, strict=True)),
+            product_turned=(work[0] + work[1]) * (is_turned != of_pixels),
             product_calls=1.0,
             panels_l2=factor_bytes * beyond(near, factor_bytes),
             panels_l3=factor_bytes * beyond(middle, factor_bytes),

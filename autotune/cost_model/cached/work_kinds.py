@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from autotune.isa.functions import BinaryFn, ElementwiseFn, Origin, UnaryFn
+
 Floats = npt.NDArray[np.float64]
 Quantity = Floats | npt.NDArray[np.int64] | float
 
@@ -26,12 +28,28 @@ class WorkKind:
     doc: str
 
 
+def function_kind(fn: ElementwiseFn) -> str:
+    """Return the name of the kind that a costly function has for itself."""
+    return fn.name.lower()
+
+
+def _function_kind(fn: ElementwiseFn) -> WorkKind:
+    unit = "elements" if fn.row.origin is Origin.LIBRARY else "vectors"
+    return WorkKind(function_kind(fn), "1", fn.row.cpu_cycles, f"{unit} of {fn.name}")
+
+
 WORK_KINDS: tuple[WorkKind, ...] = (
     WorkKind("nest", "1", 80.0, "programs"),
     WorkKind("sync", "1", 2000.0, "programs that several cores share"),
     WorkKind("trips", "1", 8.0, "loop bodies"),
-    WorkKind("product", "1", 1.05, "cycles of products as blocked for registers"),
-    WorkKind("product_turned", "1", 0.7, "the same, of results stored in another order"),
+    WorkKind("product", "1", 1.05, "cycles of products' multiply-adds"),
+    WorkKind("product_waits", "1", 1.05, "cycles by which loads and latency exceed them"),
+    WorkKind("product_broadcasts", "1", 0.03, "elements of the broadcast factor"),
+    WorkKind("product_tiles", "1", 12.0, "register tiles"),
+    WorkKind("product_ends", "1", 2.0, "vectors of their sums"),
+    WorkKind(
+        "product_turned", "1", 0.7, "cycles of products whose results are stored in another order"
+    ),
     WorkKind("product_calls", "1", 40.0, "products"),
     WorkKind("panels_l2", "bytes", 0.005, "factors in lanes that come from the second-level cache"),
     WorkKind("panels_l3", "bytes", 0.03, "factors in lanes that come from beyond it"),
@@ -42,10 +60,7 @@ WORK_KINDS: tuple[WorkKind, ...] = (
     WorkKind("passes", "1", 0.5, "vectors that they read and write"),
     WorkKind("rows", "1", 2.0, "rows of memory in them"),
     WorkKind("divisions", "1", 5.0, "vectors divided or rooted"),
-    WorkKind(
-        "functions", "cycles", 1.0, "functions by polynomials, of vectors in a first-level cache"
-    ),
-    WorkKind("library", "cycles", 1.0, "functions that the C library computes, element by element"),
+    *(_function_kind(fn) for fn in (*UnaryFn, *BinaryFn) if fn.row.cpu_cycles),
     WorkKind("strided", "1", 0.8, "elements read or written without unit stride"),
     WorkKind("reduced", "1", 0.9, "vectors that reductions read"),
     WorkKind("folds", "1", 6.0, "rows that a reduction folds to one element"),
@@ -55,11 +70,14 @@ WORK_KINDS: tuple[WorkKind, ...] = (
     WorkKind("copied", "1", 0.3, "elements that they copy"),
     WorkKind("copied_rows", "1", 18.0, "rows that transfers with padding copy"),
     WorkKind("masked", "1", 0.2, "elements of tiles that a mask may write"),
-    WorkKind("turned", "1", 1.0, "elements that a transposition copies"),
-    WorkKind("turned_lines", "1", 1.0, "cache lines that they begin"),
+    WorkKind("squares", "1", 1.0, "squares of registers that transpositions turn"),
+    WorkKind("squared", "1", 0.3, "elements of them"),
+    WorkKind("squared_set", "1", 1.0, "of them, those whose lines fall into few sets of a cache"),
+    WorkKind("interleaved", "1", 2.8, "vectors that transpositions put side by side"),
     WorkKind(
-        "turned_far", "1", 1.0, "of them, in tensors that the second-level cache does not hold"
+        "turned_far", "1", 1.0, "elements transposed in tensors that an L2 cache does not hold"
     ),
+    WorkKind("turned_lost", "1", 1.0, "the same, in tensors that crowd the last cache"),
     WorkKind(
         "from_l2", "bytes", 0.02, "traffic between tiles and tensors, from beyond a core's L1"
     ),
@@ -71,24 +89,22 @@ UNIT_COSTS: Floats = np.array([part.unit_cost_cycles for part in WORK_KINDS])
 """What parts cost before anything was measured."""
 
 
-TYPICAL_PIPES = 2
-"""Multiply-adds of vectors that a core begins per cycle where products cost what ``UNIT_COSTS`` says."""
-
-TYPICAL_ERROR, TYPICAL_FACTOR = 1.04, 3.4
-"""Mean error (a fraction) of predictions at typical prices, and the factor that 90 % of measurements lay within: 400
-programs of 100 groups on one thread of a Zen 5. Half lay within a factor of 1.34."""
+TYPICAL_ERROR, TYPICAL_FACTOR = 0.34, 1.9
+"""Mean error (a fraction) of predictions at typical prices, and the factor that 90 % of measurements lay within: 1,244
+programs of 234 groups on one thread of a Zen 4. Half lay within a factor of 1.2."""
 
 
-def typical_costs(pipes: int) -> Floats:
-    """Return typical unit costs [W] on a core that begins ``pipes`` multiply-adds of vectors per cycle."""
-    costs = UNIT_COSTS.copy()
-    costs[[INDEX["product"], INDEX["product_turned"]]] *= TYPICAL_PIPES / pipes
-    return costs
+def _feature_of(kind: str) -> str:
+    """Return the feature that counts a kind: costly functions share one, for few programs have any of them."""
+    costly = {function_kind(fn) for fn in (*UnaryFn, *BinaryFn) if fn.row.cpu_cycles}
+    return "functions" if kind in costly else kind
 
 
+_COUNTED = tuple(dict.fromkeys(_feature_of(kind.name) for kind in WORK_KINDS))
+_PLACES = np.array([_COUNTED.index(_feature_of(kind.name)) for kind in WORK_KINDS])
 FEATURE_NAMES = (
-    *(f"log_{part.name}" for part in WORK_KINDS),
-    *(f"{part.name}_share" for part in WORK_KINDS),
+    *(f"log_{name}" for name in _COUNTED),
+    *(f"{name}_share" for name in _COUNTED),
     "log_estimate",
 )
 """Columns of ``work_features``."""
@@ -130,7 +146,8 @@ def work_features(counts: Floats) -> Floats:
     They are rounded, so that trees learn how groups differ, not the schedules of one: these differ by less than
     trees of some hundred groups know.
     """
-    cycles = counts * UNIT_COSTS
+    cycles = np.zeros((len(counts), len(_COUNTED)))
+    np.add.at(cycles.T, _PLACES, (counts * UNIT_COSTS).T)
     total = cycles.sum(axis=1, keepdims=True)
     sizes, shares, size = np.log1p(cycles), cycles / total, np.log(total)
     return np.concatenate(
