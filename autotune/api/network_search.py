@@ -55,7 +55,7 @@ from autotune.tuner.objective import Objective
 from autotune.tuner.options import DEFAULT_STRATEGY, SearchOptions
 from autotune.tuner.plan import NetworkFile
 from autotune.tuner.progress import GRAPHS, Progress, silent
-from autotune.tuner.ranking import ROUGH
+from autotune.tuner.ranking import QUICK, ROUGH
 from autotune.tuner.rankings import Rankings
 from autotune.tuner.result import SearchResult
 from autotune.tuner.schedules import GroupCosts
@@ -183,7 +183,7 @@ class NetworkSearch:
     """Shared by the searches of one network in several precisions."""
     alike: tuple[tuple[Names, ...], ...] = ()
     """Groups of plans for this network in other precisions."""
-    reach: Reach = Reach.ANEW
+    reach: Reach = Reach.WIDE
 
     def run_by_sums(self) -> SearchResult:
         """Minimise a product: search for several sums, and return the result with the least product.
@@ -390,8 +390,9 @@ class NetworkSearch:
                 storage=studies,
                 rankings=self.rankings,
                 alike=self.alike,
-                grows=self.reach is not Reach.NEAR or has_control_flow(self.path),
-                learns=self.reach is Reach.ANEW,
+                effort=QUICK if self.reach is Reach.WIDE else ROUGH,
+                grows=self.reach is not Reach.NEAR,
+                learns=not self.alike,
             )
         except SearchInterrupted as stop:
             return GraphOutcome(stop.result, answer.line, is_interrupted=True)

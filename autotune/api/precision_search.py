@@ -60,12 +60,12 @@ PLAIN_SHARE = 0.3
 class Reach(Enum):
     """How far the search of one network looks, on machines with a cost model."""
 
-    ANEW = "anew"
-    """At all groups that may pay, by a model that may be trained again: as a search without a limit of the loss."""
     WIDE = "wide"
-    """At these too, by the model as it is, so that searches share rankings."""
+    """At all groups that may pay, as a search without a limit of the loss."""
+    ROUGH = "rough"
+    """At these too; they are ranked as roughly as choices are priced, so that both share rankings."""
     NEAR = "near"
-    """At groups of plans for other precisions alone, where these were cut to the network."""
+    """At groups of plans for other precisions alone."""
 
 
 Search = Callable[[Path, float, Sequence[Sequence[Names]], Reach], SearchResult]
@@ -189,6 +189,8 @@ class PrecisionSearches:
     """By label of the space."""
     _beyond: list[tuple[str, Formats]] = field(default_factory=list)
     """Label and formats of files that are beyond the limit."""
+    _widened: set[str] = field(default_factory=set)
+    """Names of choices that were searched among all groups."""
     _space: PrecisionSpace | None = None
     _most: int = 1 + FINALISTS
     """Networks that are searched at most; they share the time."""
@@ -217,7 +219,7 @@ class PrecisionSearches:
             is_led_by_weights = space.reuse <= WEIGHTS_REUSE
             per_space = FINALISTS + len(space.names)
             self._most = 1 + per_space * (1 + is_led_by_weights)
-            plain = self.search(self.path, PLAIN_SHARE, (), Reach.ANEW)
+            plain = self.search(self.path, PLAIN_SHARE, (), Reach.WIDE)
             self._tried.append(_Tried(PLAIN, {}, 0.0, self.path, plain))
             self._search_space(space, self.prices(space), folder)  # by the model that it leaves
         if is_led_by_weights:
@@ -251,16 +253,16 @@ class PrecisionSearches:
             name = f"choice {1 + sum(one.name.startswith('choice') for one in self._tried)}"
             self._try(space, prices, name, chosen, folder)
         if not self.machine.spec.timed:
-            self._widen(space, prices)
+            self._widen()
 
-    def _widen(self, space: PrecisionSpace, prices: AssignmentPrices) -> None:
-        """Search the cheapest network again if it is a choice of this space: its search looked at few groups."""
+    def _widen(self) -> None:
+        """Search the cheapest network again if its search looked at few groups."""
         best = self._cheapest
-        if best.name.startswith("choice") and best.label == space.label:
+        if best.name.startswith("choice") and best.name not in self._widened:
             self._report()
-            plans = [best.result.found.names, *prices.plans(best.formats)]
-            result = self.search(best.file, self._share, plans, Reach.ANEW)
+            result = self.search(best.file, self._share, [best.result.found.names], Reach.WIDE)
             wider = replace(best, result=result)
+            self._widened.add(best.name)
             if wider.cost(self.objective) < best.cost(self.objective):
                 self._tried[self._tried.index(best)] = wider
 
@@ -294,7 +296,7 @@ class PrecisionSearches:
             loss = space.write(formats, file) if known is None else known.loss
             if is_uniform or loss <= self.limit.limit:
                 if known is None:
-                    reach = Reach.WIDE if is_uniform else Reach.NEAR
+                    reach = Reach.ROUGH if is_uniform else Reach.NEAR
                     result = self.search(file, self._share, prices.plans(formats), reach)
                     self._tried.append(_Tried(name, formats, loss, file, result, space.label))
                     prices.learn(formats, result)

@@ -34,6 +34,7 @@ from autotune.tuner.plan import GraphPlan
 from autotune.tuner.plan_study import PlanStudy
 from autotune.tuner.problem import FusionProblem, TriedPlan
 from autotune.tuner.progress import Progress, silent
+from autotune.tuner.ranking import QUICK, Effort
 from autotune.tuner.rankings import Rankings
 from autotune.tuner.records import in_fixed_order
 from autotune.tuner.result import GraphSearch, PlanResult, measured_choices, plan_result
@@ -60,6 +61,7 @@ def search(
     storage: BaseStorage | None = None,
     rankings: Rankings | None = None,
     alike: Sequence[Sequence[Names]] = (),
+    effort: Effort = QUICK,
     grows: bool = True,
     learns: bool = True,
 ) -> GraphSearch:
@@ -72,7 +74,7 @@ def search(
     With a ``store``, its measurements override predictions. New ones enter it batch by batch (an
     interrupt loses nothing), with the retrained model. ``start`` are partitions to begin from besides
     those of the strategies, and ``alike`` groups of plans whose operators have the same names. ``rankings`` are shared
-    by searches of one seed, objective and machine. Without ``grows`` no groups are looked at but those of plans that the
+    by searches of one seed, objective and machine; ``effort`` is that of ranking groups of no plan. Without ``grows`` no groups are looked at but those of plans that the
     search begins with, without ``learns`` the model stays as it is. ``known`` are measurements in place of the store's, such as the fresh ones of a
     machine that has drifted. A machine without any in the ``store`` begins from the nearest known one's plans
     and schedules, if there is one. Raises ``ScheduleError`` when an operator has no legal schedule on the
@@ -90,7 +92,9 @@ def search(
     if store is not None and wanted.measure:
         remember_machine(store, target)
     workers = wanted.workers
-    costs = GroupCosts(model, target.spec, wanted.objective, wanted.seed, known, workers, rankings)
+    costs = GroupCosts(
+        model, target.spec, wanted.objective, wanted.seed, known, workers, rankings, effort
+    )
     evaluator = CandidateEvaluator(
         target, costs, graph.name, store, heard, workers, wanted.time_limit_seconds
     )
