@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from autotune.api.networks import distinct_graphs
 from autotune.api.open_store import opened
-from autotune.api.precision_search import LossLimit, PrecisionSearches, Reach, narrow_file
+from autotune.api.precision_search import LossLimit, PrecisionSearches, narrow_file
 from autotune.api.search_arguments import (
     allowed_seconds,
     build_limits,
@@ -55,7 +55,7 @@ from autotune.tuner.objective import Objective
 from autotune.tuner.options import DEFAULT_STRATEGY, SearchOptions
 from autotune.tuner.plan import NetworkFile
 from autotune.tuner.progress import GRAPHS, Progress, silent
-from autotune.tuner.ranking import QUICK, ROUGH
+from autotune.tuner.ranking import ROUGH
 from autotune.tuner.rankings import Rankings
 from autotune.tuner.result import SearchResult
 from autotune.tuner.schedules import GroupCosts
@@ -183,7 +183,6 @@ class NetworkSearch:
     """Shared by the searches of one network in several precisions."""
     alike: tuple[tuple[Names, ...], ...] = ()
     """Groups of plans for this network in other precisions."""
-    reach: Reach = Reach.WIDE
 
     def run_by_sums(self) -> SearchResult:
         """Minimise a product: search for several sums, and return the result with the least product.
@@ -271,21 +270,14 @@ class NetworkSearch:
         self._save(result)
         return result
 
-    def _of_file(
-        self, path: Path, share: float, alike: Sequence[Sequence[Names]], reach: Reach
-    ) -> SearchResult:
+    def _of_file(self, path: Path, share: float, alike: Sequence[Sequence[Names]]) -> SearchResult:
         """Search a file in a share of the time, without writing its plan, from the groups of plans for other precisions."""
         allowance = replace(self.allowance, start_seconds=time.monotonic())
         if self._is_in_place:
             whole = DEFAULT_SECONDS if allowance.seconds is None else allowance.seconds
             allowance = replace(allowance, seconds=share * whole)
         alone = replace(
-            self,
-            path=path,
-            allowance=allowance,
-            plan_file=None,
-            alike=tuple(map(tuple, alike)),
-            reach=reach,
+            self, path=path, allowance=allowance, plan_file=None, alike=tuple(map(tuple, alike))
         )
         return alone.run()
 
@@ -390,9 +382,6 @@ class NetworkSearch:
                 storage=studies,
                 rankings=self.rankings,
                 alike=self.alike,
-                effort=QUICK if self.reach is Reach.WIDE else ROUGH,
-                grows=self.reach is not Reach.NEAR,
-                learns=not self.alike,
             )
         except SearchInterrupted as stop:
             return GraphOutcome(stop.result, answer.line, is_interrupted=True)

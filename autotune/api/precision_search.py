@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from pathlib import Path
 
 from autotune.arguments import path_of
@@ -49,26 +48,12 @@ from autotune.tuner.result import SearchResult
 CONTESTANTS = 3
 """Narrow plans that run in turns at most, the fastest by their searches."""
 FINALISTS = 4
-"""Searches of choices at most: of the cheapest by the study, and the rule's of most gain, in turns. On machines with a
-cost model the last one searches the cheapest of them again, among all groups."""
+"""Choices that are searched at most: the cheapest by the study, and the rule's of most gain, in turns."""
 WEIGHTS_REUSE = 8.0
 """Multiplications by an element of a weight up to which weights take the time: steps of decoders, small batches."""
 PLAIN_SHARE = 0.3
 """Share of the time of a search on this CPU that the float32 network has; the others share the rest."""
-
-
-class Reach(Enum):
-    """How far the search of one network looks, on machines with a cost model."""
-
-    WIDE = "wide"
-    """At all groups that may pay, as a search without a limit of the loss."""
-    ROUGH = "rough"
-    """At these too; they are ranked as roughly as choices are priced, so that both share rankings."""
-    NEAR = "near"
-    """At groups of plans for other precisions alone."""
-
-
-Search = Callable[[Path, float, Sequence[Sequence[Names]], Reach], SearchResult]
+Search = Callable[[Path, float, Sequence[Sequence[Names]]], SearchResult]
 """Searches a network file in a share of the time, beginning with groups of plans for other precisions."""
 
 
@@ -189,8 +174,6 @@ class PrecisionSearches:
     """By label of the space."""
     _beyond: list[tuple[str, Formats]] = field(default_factory=list)
     """Label and formats of files that are beyond the limit."""
-    _widened: set[str] = field(default_factory=set)
-    """Names of choices that were searched among all groups."""
     _space: PrecisionSpace | None = None
     _most: int = 1 + FINALISTS
     """Networks that are searched at most; they share the time."""
@@ -216,12 +199,13 @@ class PrecisionSearches:
         self._report()
         with self._opened(is_weights_only=False) as space:
             self._space = space
+            prices = self.prices(space)
             is_led_by_weights = space.reuse <= WEIGHTS_REUSE
             per_space = FINALISTS + len(space.names)
             self._most = 1 + per_space * (1 + is_led_by_weights)
-            plain = self.search(self.path, PLAIN_SHARE, (), Reach.WIDE)
+            plain = self.search(self.path, PLAIN_SHARE, ())
             self._tried.append(_Tried(PLAIN, {}, 0.0, self.path, plain))
-            self._search_space(space, self.prices(space), folder)  # by the model that it leaves
+            self._search_space(space, prices, folder)
         if is_led_by_weights:
             with self._opened(is_weights_only=True) as weights:
                 self._search_space(weights, self.prices(weights), folder)
@@ -242,34 +226,16 @@ class PrecisionSearches:
         study = PrecisionStudy(space, prices.price, self.limit.limit, self.proposer, self.seed)
         self._studies[space.label] = study
         proposed: list[Formats] = [{}]
-        for number in range(FINALISTS if self.machine.spec.timed else FINALISTS - 1):
+        for number in range(FINALISTS):
             rule = study.propose(prices.gains(), 0 if number else self.trials, self.progress)
             cheapest = (one.formats for one in study.reconsider())
             wanted = (*rule, *cheapest) if number % 2 else (*cheapest, *rule)
             chosen = next((one for one in wanted if one not in proposed), None)
             if chosen is None:
-                break
+                return
             proposed.append(chosen)
             name = f"choice {1 + sum(one.name.startswith('choice') for one in self._tried)}"
             self._try(space, prices, name, chosen, folder)
-        if not self.machine.spec.timed:
-            self._widen()
-
-    def _widen(self) -> None:
-        """Search the cheapest network again if its search looked at few groups."""
-        best = self._cheapest
-        if best.name.startswith("choice") and best.name not in self._widened:
-            self._report()
-            result = self.search(best.file, self._share, [best.result.found.names], Reach.WIDE)
-            wider = replace(best, result=result)
-            self._widened.add(best.name)
-            if wider.cost(self.objective) < best.cost(self.objective):
-                self._tried[self._tried.index(best)] = wider
-
-    @property
-    def _share(self) -> float:
-        """Share of the time that each search has but that of float32."""
-        return (1.0 - PLAIN_SHARE) / (self._most - 1)
 
     def _report(self) -> None:
         self.progress(MACHINES, min(len(self._tried), self._most), self._most)
@@ -296,8 +262,8 @@ class PrecisionSearches:
             loss = space.write(formats, file) if known is None else known.loss
             if is_uniform or loss <= self.limit.limit:
                 if known is None:
-                    reach = Reach.ROUGH if is_uniform else Reach.NEAR
-                    result = self.search(file, self._share, prices.plans(formats), reach)
+                    plans = [one.result.found.names for one in self._tried]
+                    result = self.search(file, (1.0 - PLAIN_SHARE) / (self._most - 1), plans)
                     self._tried.append(_Tried(name, formats, loss, file, result, space.label))
                     prices.learn(formats, result)
                 return

@@ -15,7 +15,8 @@ from typing import Protocol
 import numpy as np
 
 from autotune.fusion.carry import carry_groups
-from autotune.fusion.partition import Names, Partition
+from autotune.fusion.group import Group
+from autotune.fusion.partition import Names
 from autotune.graph.graph import Graph
 from autotune.quantisation.grid import NarrowFormat
 from autotune.quantisation.observation import serialised
@@ -39,9 +40,6 @@ class AssignmentPrices(Protocol):
     def price(self, formats: Formats) -> float:
         """Return the predicted cost of a run by the objective."""
 
-    def plans(self, formats: Formats) -> Sequence[Sequence[Names]]:
-        """Return groups to begin a search of a network from, of one plan or several."""
-
     def gains(self) -> Gains:
         """Return what each format saves at each product; 0 where that is not known."""
 
@@ -53,11 +51,9 @@ class PlanPrices:
     space: PrecisionSpace
     objective: Objective
     _costs: ProductCosts = field(default_factory=ProductCosts)
-    _plans: dict[tuple[Names, ...], None] = field(default_factory=dict)
 
     def learn(self, formats: Formats, result: SearchResult) -> None:
         """See ``AssignmentPrices``."""
-        self._plans[result.found.names] = None
         parts = costs_of(result.found, self.objective)
         self._costs.add(formats, product_costs(self.space.network, parts, self.space.work()))
 
@@ -65,10 +61,6 @@ class PlanPrices:
         """See ``AssignmentPrices``."""
         names = (p.name for p in self.space.network.products)
         return sum(self._costs.cost(name, formats.get(name)) for name in names)
-
-    def plans(self, formats: Formats) -> Sequence[Sequence[Names]]:
-        """See ``AssignmentPrices``."""
-        return tuple(self._plans)
 
     def gains(self) -> Gains:
         """See ``AssignmentPrices``."""
@@ -98,21 +90,19 @@ class GroupPrices:
 
     def price(self, formats: Formats) -> float:
         """See ``AssignmentPrices``."""
-        return min(map(self._problem(formats).legal_cost, self._cut(formats)))
-
-    def plans(self, formats: Formats) -> Sequence[Sequence[Names]]:
-        """See ``AssignmentPrices``."""
-        return [one.groups for one in self._cut(formats)]
+        return sum(cost for _, cost in self._parts(formats))
 
     def gains(self) -> Gains:
         """See ``AssignmentPrices``."""
         return self.by_product.gains()
 
-    def _cut(self, formats: Formats) -> list[Partition]:
-        """Return the known plans as the network of these formats can have them."""
+    def _parts(self, formats: Formats) -> Sequence[tuple[Group, float]]:
+        """Return the groups of the cheapest plan with their costs."""
         problem = self._problem(formats)
         carried = (carry_groups(names, problem.graph, problem.may_try) for names in self._plans)
-        return [cut_groups(problem, one) for one in carried]
+        best = min((cut_groups(problem, one) for one in carried), key=problem.legal_cost)
+        groups = map(problem.group, best.groups)
+        return [(group, self.costs.cost(group) or 0.0) for group in groups]
 
     def _problem(self, formats: Formats) -> FusionProblem:
         key = frozenset(formats.items())
@@ -132,7 +122,5 @@ class GroupPrices:
 
 def _without_weights(graph: Graph) -> Graph:
     """Return the graph with zeros that take no memory in place of weights, which no cost depends on."""
-    empty = {
-        x: np.broadcast_to(np.float32(0.0), value.shape) for x, value in graph.constants.items()
-    }
+    empty = {x: np.broadcast_to(np.float32(0.0), value.shape) for x, value in graph.constants.items()}
     return Graph(graph.name, graph.ops, graph.types, graph.inputs, graph.outputs, empty)

@@ -34,7 +34,6 @@ from autotune.tuner.plan import GraphPlan
 from autotune.tuner.plan_study import PlanStudy
 from autotune.tuner.problem import FusionProblem, TriedPlan
 from autotune.tuner.progress import Progress, silent
-from autotune.tuner.ranking import QUICK, Effort
 from autotune.tuner.rankings import Rankings
 from autotune.tuner.records import in_fixed_order
 from autotune.tuner.result import GraphSearch, PlanResult, measured_choices, plan_result
@@ -61,9 +60,6 @@ def search(
     storage: BaseStorage | None = None,
     rankings: Rankings | None = None,
     alike: Sequence[Sequence[Names]] = (),
-    effort: Effort = QUICK,
-    grows: bool = True,
-    learns: bool = True,
 ) -> GraphSearch:
     """Find fusion groups and schedules for ``graph`` on ``target``.
 
@@ -74,8 +70,7 @@ def search(
     With a ``store``, its measurements override predictions. New ones enter it batch by batch (an
     interrupt loses nothing), with the retrained model. ``start`` are partitions to begin from besides
     those of the strategies, and ``alike`` groups of plans whose operators have the same names. ``rankings`` are shared
-    by searches of one seed, objective and machine; ``effort`` is that of ranking groups of no plan. Without ``grows`` no groups are looked at but those of plans that the
-    search begins with, without ``learns`` the model stays as it is. ``known`` are measurements in place of the store's, such as the fresh ones of a
+    by searches of one seed, objective and machine. ``known`` are measurements in place of the store's, such as the fresh ones of a
     machine that has drifted. A machine without any in the ``store`` begins from the nearest known one's plans
     and schedules, if there is one. Raises ``ScheduleError`` when an operator has no legal schedule on the
     target, and ``InputError`` for energy on a machine that does not measure it. Ctrl-C raises
@@ -92,15 +87,13 @@ def search(
     if store is not None and wanted.measure:
         remember_machine(store, target)
     workers = wanted.workers
-    costs = GroupCosts(
-        model, target.spec, wanted.objective, wanted.seed, known, workers, rankings, effort
-    )
+    costs = GroupCosts(model, target.spec, wanted.objective, wanted.seed, known, workers, rankings)
     evaluator = CandidateEvaluator(
         target, costs, graph.name, store, heard, workers, wanted.time_limit_seconds
     )
     problem = FusionProblem(graph, costs, heard)
     start = (*start, *(carry_groups(one, graph, problem.may_try) for one in alike))
-    return _Search(problem, evaluator, wanted, storage, is_new, grows, learns).run(start)
+    return _Search(problem, evaluator, wanted, storage, is_new).run(start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +106,6 @@ class _Search:
     storage: BaseStorage | None
     is_new: bool = False
     """True for a machine that the store has no measurement of."""
-    grows: bool = True
-    learns: bool = True
 
     @property
     def costs(self) -> GroupCosts:
@@ -258,7 +249,7 @@ class _Search:
             options.measure,
             options.seed,
             self._relearn,
-            Prover(problem, self.grows),
+            Prover(problem),
         )
 
     def _carried(self, compared: Sequence[Partition]) -> Carried | None:
@@ -394,7 +385,7 @@ class _Search:
     def _relearn(self) -> None:
         """Retrain from all records of the machine; without a store the model stays as it is."""
         store, spec, costs = self.evaluator.store, self.target.spec, self.costs
-        if store is None or not self.learns:
+        if store is None:
             return
         records = in_fixed_order(store.records(spec.profile_id))
         if sum(record.outcome is Outcome.OK for record in records) < MIN_RECORDS:

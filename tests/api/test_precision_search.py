@@ -252,12 +252,10 @@ def test_searches_share_the_time_that_is_allowed(
     shares: list[float] = []
     of_file, results = NetworkSearch._of_file, list[SearchResult]()
 
-    def noted(
-        self: NetworkSearch, path: Path, share: float, alike: Any, reach: Any
-    ) -> SearchResult:
+    def noted(self: NetworkSearch, path: Path, share: float, alike: Any) -> SearchResult:
         shares.append(share)
         if not results:
-            results.append(of_file(self, path, share, alike, reach))
+            results.append(of_file(self, path, share, alike))
         return results[0]  # the others are not searched
 
     monkeypatch.setattr(NetworkSearch, "_of_file", noted)

@@ -25,10 +25,8 @@ AGAIN = 1.3
 class Family:
     """The groups of one problem that were looked at. Equal groups are one ``Kind``, priced once."""
 
-    def __init__(self, problem: FusionProblem, wiring: Wiring, grows: bool = True) -> None:
-        """With ``grows`` groups grow from those that pay; else only given ones are looked at."""
+    def __init__(self, problem: FusionProblem, wiring: Wiring) -> None:
         self.problem = problem
-        self._grows = grows
         self.wiring = wiring
         self._kinds: dict[Hashable, Kind] = {}
         self._of: dict[int, Kind] = {}
@@ -65,8 +63,6 @@ class Family:
             size = min(waiting)
             now = tuple(waiting.pop(size))
             self._look(now)
-            if not self._grows:
-                continue
             for grown in (one for members in self._promising(now) for one in self._larger(members)):
                 waiting[size + 1][grown] = None
             self.problem.report("fuse", min(size, LARGEST), LARGEST)

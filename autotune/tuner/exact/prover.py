@@ -30,11 +30,10 @@ class Proof:
 class Prover:
     """Proves partitions of one problem; groups that it has priced stay known to it."""
 
-    def __init__(self, problem: FusionProblem, grows: bool = True) -> None:
-        """Without ``grows`` the groups of the plans that it is given, and single operators, are compared alone."""
+    def __init__(self, problem: FusionProblem) -> None:
         self.problem = problem
         self._wiring = Wiring(problem.graph)
-        self._family = Family(problem, self._wiring, grows)
+        self._family = Family(problem, self._wiring)
 
     def prove(self, start: Sequence[Partition]) -> Proof:
         """Return the cheapest partition into groups that grow from single operators, or stand in ``start``.
