@@ -20,7 +20,9 @@ def search_times(
     within = ("--max-loss", str(limit), "--data", str(data))
     return {
         "plain": _cpu_seconds((*plain, "--out", str(folder / "plain.plan")), folder / "plain"),
-        "within": _cpu_seconds((*plain, *within, "--out", str(folder / "net.plan")), folder / "net"),
+        "within": _cpu_seconds(
+            (*plain, *within, "--out", str(folder / "net.plan")), folder / "net"
+        ),
     }
 
 
@@ -39,7 +41,9 @@ def _cpu_seconds(arguments: Sequence[str], home: Path) -> float:
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
-        raise RuntimeError(f"{' '.join(arguments)} ended with {child.returncode}:\n{told[-2000:]!r}")
+        raise RuntimeError(
+            f"{' '.join(arguments)} ended with {child.returncode}:\n{told[-2000:]!r}"
+        )
     return usage.ru_utime + usage.ru_stime
 
 

@@ -82,7 +82,9 @@ def _compared(space: PrecisionSpace, prices: AssignmentPrices, limit: float) -> 
     for way, proposer in WAYS.items():
         seeds = range(SEEDS if proposer.sampler is not None else 1)
         studies = [_study(space, price, limit, proposer, seed, gains, count) for seed in seeds]
-        shares[way] = [[_cheapest(one, limit, share * count, plain) for share in SHARES] for one in studies]
+        shares[way] = [
+            [_cheapest(one, limit, share * count, plain) for share in SHARES] for one in studies
+        ]
     return Trials(count, shares)
 
 
@@ -97,7 +99,9 @@ def _study(
 ) -> PrecisionStudy:
     """Try ``count`` different choices or more, where so many are proposed; None: as many as the rule proposes."""
     study = PrecisionStudy(space, price, limit, proposer, seed)
-    rounds = [SAMPLED, *[0] * (FINALISTS - 1)] if proposer.has_rule else [1] * (ASKED * (count or 0))
+    rounds = (
+        [SAMPLED, *[0] * (FINALISTS - 1)] if proposer.has_rule else [1] * (ASKED * (count or 0))
+    )
     for sampled in rounds:
         if count is None or len(study.tried) < count:
             study.propose(gains, sampled, silent)

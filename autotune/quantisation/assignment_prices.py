@@ -122,5 +122,7 @@ class GroupPrices:
 
 def _without_weights(graph: Graph) -> Graph:
     """Return the graph with zeros that take no memory in place of weights, which no cost depends on."""
-    empty = {x: np.broadcast_to(np.float32(0.0), value.shape) for x, value in graph.constants.items()}
+    empty = {
+        x: np.broadcast_to(np.float32(0.0), value.shape) for x, value in graph.constants.items()
+    }
     return Graph(graph.name, graph.ops, graph.types, graph.inputs, graph.outputs, empty)
