@@ -45,7 +45,7 @@ the groups' times in whole runs, and *in turns* the speed of whole runs against 
 ## Time of a search
 
 CPU seconds of `autotune search NET --target MACHINE --measure {measure}` as a process with its children, without and with `--max-loss {limit:.1%}`;
-a new store and an empty cache each. Again by `make bench-precision PARTS=times`.
+a new store and an empty cache each. Again by `make bench-precision PARTS=times JSON=file`, the file of the other parts.
 
 {times}
 
@@ -53,7 +53,7 @@ a new store and an empty cache each. Again by `make bench-precision PARTS=times`
 
 The cheapest predicted cost within the limit, as a share of float32's, after shares of the trials that our rule makes; a trial is a
 choice of formats that was not tried before. All ways see the prices that the searches of the table above taught, and the same losses;
-samplers have {seeds} seeds (mean, and the worst one). Again by `make bench-precision PARTS=trials`.
+samplers have {seeds} seeds (mean, and the worst one). Again by `make bench-precision PARTS=trials JSON=file`.
 
 {trials}
 """
