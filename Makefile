@@ -184,9 +184,9 @@ bench-formats: $(BUILT) ## int8, bf16, and both chosen for each product, within 
 	$(call say,"choosing formats of products")
 	@$(PY) -m benchmarks.formats --markdown docs/figures-formats.md
 
-bench-precision: $(BUILT) ## precision chosen within search, on edge, server and one core of this CPU (50 minutes); NETWORKS="mlp ...", TARGETS="edge", JSON=file keeps fronts and goes on from them
+bench-precision: $(BUILT) ## precision chosen within search, on edge, server and one core of this CPU (50 minutes); PARTS="fronts times trials", NETWORKS="mlp ...", TARGETS="edge", JSON=file keeps what was measured and goes on from it
 	$(call say,"choosing precision within search")
-	@$(PY) -m benchmarks.precision_search --markdown docs/figures-precision.md $(if $(NETWORKS),--networks $(NETWORKS)) $(if $(TARGETS),--targets $(TARGETS)) $(if $(JSON),--kept $(JSON))
+	@$(PY) -m benchmarks.precision_search --markdown docs/figures-precision.md $(if $(PARTS),--parts $(PARTS)) $(if $(NETWORKS),--networks $(NETWORKS)) $(if $(TARGETS),--targets $(TARGETS)) $(if $(JSON),--kept $(JSON))
 
 bench-machines: $(BUILT) ## how well the shipped model predicts drawn machines it never saw
 	$(call say,"judging the shipped model on unseen machines")

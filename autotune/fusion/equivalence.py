@@ -1,7 +1,7 @@
-"""Equivalence classes of groups that differ only in the positions of their slices.
+"""Equivalence classes of groups that differ only in the positions of their slices, or in zero points of int8.
 
-Cells of a network unrolled over a sequence are such groups. Search ranks and tries schedules of one
-representative for the whole class.
+Cells of a network unrolled over a sequence are such groups, and equal layers in int8. Search ranks and tries schedules
+of one representative for the whole class.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import TensorType
 
 _CUT = f'"{OpKind.SLICE.value}"'
-"""Text in the JSON of every group that slices; other groups represent themselves."""
+"""Text in the JSON of every group that slices."""
+_ZEROS = ("a_zero", "b_zero")
+_MARKS = (_CUT, f'"{_ZEROS[0]}"')
+"""Texts in the JSON of groups that slice or multiply int8; other groups represent themselves."""
+_PLAIN_ZEROS = frozenset((-128, 0, 128))
+"""Zero points that code may do without, once its bytes are signed or unsigned; all others take the same work."""
+_OTHER_ZERO = 1
+"""Zero point that stands for these others."""
 
 
 class EquivalenceClasses:
@@ -25,7 +32,8 @@ class EquivalenceClasses:
     def __init__(self, aligned_bytes: int) -> None:
         self._aligned_bytes = aligned_bytes
         self._groups: dict[str, Group] = {}
-        self._keys: dict[str, str] = {}
+        self._twins: dict[str, Group] = {}
+        self._keys: dict[str, tuple[str, str]] = {}
 
     def representative(self, group: Group) -> Group:
         """Return the representative of the group's class."""
@@ -33,25 +41,51 @@ class EquivalenceClasses:
             self._groups[group.key] = representative(group, self._aligned_bytes)
         return self._groups[group.key]
 
-    def key(self, group_key: str, group_json: str) -> str:
-        """Return the key of a stored group's representative; stores hold many records of each
+    def twin(self, group: Group) -> Group:
+        """Return the group of the same cost on every machine: it has other zero points at most."""
+        if group.key not in self._twins:
+            self._twins[group.key] = twin(group)
+        return self._twins[group.key]
+
+    def keys(self, group_key: str, group_json: str) -> tuple[str, str]:
+        """Return the keys of a stored group's representative and of its twin; stores hold many records of each
         group."""
-        if _CUT not in group_json:
-            return group_key
+        if not any(mark in group_json for mark in _MARKS):
+            return group_key, group_key
         if group_key not in self._keys:
             stored = Group.from_json(group_json)
-            self._keys[group_key] = representative(stored, self._aligned_bytes).key
+            alike = representative(stored, self._aligned_bytes)
+            self._keys[group_key] = alike.key, twin(stored).key
         return self._keys[group_key]
 
 
+def twin(group: Group) -> Group:
+    """Return the group with one zero point of int8 in place of all that take the same work.
+
+    Programs of the two differ in these numbers alone, so real costs are equal.
+    """
+    if all(op.zeros is None for op in group.ops):
+        return group
+    return replace(group, ops=tuple(map(_with_plain_zeros, group.ops)))
+
+
+def _with_plain_zeros(op: Op) -> Op:
+    if op.zeros is None:
+        return op
+    pairs = zip(_ZEROS, op.zeros, strict=True)
+    plain = {name: zero if zero in _PLAIN_ZEROS else _OTHER_ZERO for name, zero in pairs}
+    return Op.make(op.name, op.kind, op.inputs, op.output, dict(op.attrs) | plain)
+
+
 def representative(group: Group, aligned_bytes: int) -> Group:
-    """Return the group with slices moved as near to the beginning of their inputs as possible.
+    """Return the twin with slices moved as near to the beginning of their inputs as possible.
 
     Slices keep their positions relative to each other and to every multiple of ``aligned_bytes``.
     Schedules stay the same. With bursts of DRAM as multiples, the cost model cannot tell the groups
-    apart; real costs differ where slices begin in other rows and banks. The group is its own
-    representative if it slices nothing, or if windows may reach beyond a slice.
+    apart; real costs differ where slices begin in other rows and banks. Slices stay where windows may
+    reach beyond them.
     """
+    group = twin(group)
     if any(FAMILIES[op.family].padding is not None for op in group.ops):
         return group
     moved: dict[str, Op] = {}

@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from autotune.fusion.carry import carry_groups
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Names
 from autotune.graph.graph import Graph
+from autotune.quantisation.grid import NarrowFormat
 from autotune.quantisation.observation import serialised
 from autotune.quantisation.plan_costs import ProductCosts, costs_of, product_costs
 from autotune.quantisation.qdq import Formats, write_qdq
@@ -73,6 +76,10 @@ class GroupPrices:
     opened: Callable[[Path], Graph]
     by_product: PlanPrices
     _plans: dict[tuple[Names, ...], None] = field(default_factory=dict)
+    _problems: dict[frozenset[tuple[str, NarrowFormat]], FusionProblem] = field(
+        default_factory=dict
+    )
+    """By formats: networks without their weights, for a price changes with every plan that is learned."""
 
     def learn(self, formats: Formats, result: SearchResult) -> None:
         """See ``AssignmentPrices``."""
@@ -91,11 +98,18 @@ class GroupPrices:
 
     def _parts(self, formats: Formats) -> Sequence[tuple[Group, float]]:
         """Return the groups of the cheapest plan with their costs."""
-        problem = FusionProblem(self._graph(formats), self.costs)
+        problem = self._problem(formats)
         carried = (carry_groups(names, problem.graph, problem.may_try) for names in self._plans)
         best = min((cut_groups(problem, one) for one in carried), key=problem.legal_cost)
         groups = map(problem.group, best.groups)
         return [(group, self.costs.cost(group) or 0.0) for group in groups]
+
+    def _problem(self, formats: Formats) -> FusionProblem:
+        key = frozenset(formats.items())
+        if key not in self._problems:
+            graph = _without_weights(self._graph(formats))
+            self._problems[key] = FusionProblem(graph, self.costs)
+        return self._problems[key]
 
     def _graph(self, formats: Formats) -> Graph:
         space = self.space
@@ -104,3 +118,11 @@ class GroupPrices:
             file = Path(folder, "model.onnx")
             file.write_bytes(serialised(made))
             return self.opened(file)
+
+
+def _without_weights(graph: Graph) -> Graph:
+    """Return the graph with zeros that take no memory in place of weights, which no cost depends on."""
+    empty = {
+        x: np.broadcast_to(np.float32(0.0), value.shape) for x, value in graph.constants.items()
+    }
+    return Graph(graph.name, graph.ops, graph.types, graph.inputs, graph.outputs, empty)

@@ -14,6 +14,7 @@ from onnx import TensorProto, numpy_helper
 from autotune.errors import ModelError
 from autotune.frontend.node import AnyArray
 from autotune.frontend.subgraphs import all_nodes, is_standard
+from autotune.quantisation.grid import Method, weight_scales
 from autotune.quantisation.source import CONVOLUTIONS, read_source
 
 KINDS = (*CONVOLUTIONS, "Gemm", "MatMul")
@@ -101,6 +102,17 @@ class Network:
         """Return the values of an initializer."""
         values: AnyArray = numpy_helper.to_array(self.stored[name])
         return values
+
+    def scales(self, name: str, axis: int | None, method: Method) -> AnyArray:
+        """Return the int8 scales of a weight along ``axis`` (None: one for all), found once."""
+        key = name, axis, method
+        if key not in self._scales:
+            self._scales[key] = weight_scales(self.weight(name), axis, method)
+        return self._scales[key]
+
+    @cached_property
+    def _scales(self) -> dict[tuple[str, int | None, Method], AnyArray]:
+        return {}
 
     def root(self, tensor: str) -> str:
         """Return the tensor whose elements an operand's are, moved only."""

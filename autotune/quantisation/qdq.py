@@ -20,7 +20,6 @@ from autotune.quantisation.grid import (
     Method,
     NarrowFormat,
     quantise_weight,
-    weight_scales,
 )
 from autotune.quantisation.products import Network, Product
 from autotune.quantisation.source import drop_unread_weights
@@ -82,7 +81,7 @@ def product_scales(
     """Return the scales of a product's weights in int8; large enough for its bias to fit int32."""
     scales = {}
     for name, axis in product.weights:
-        found = weight_scales(network.weight(name), scheme.axis(axis), scheme.method)
+        found = network.scales(name, scheme.axis(axis), scheme.method)
         if product.bias is not None and not scheme.is_weights_only:
             step = float(grids[network.root(product.operands[0])].scale)
             bias = np.abs(network.weight(product.bias)).astype(np.float64)

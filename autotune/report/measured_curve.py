@@ -21,7 +21,7 @@ class _PlanCost:
         groups = [item.group for item in plan.groups if not item.group.is_view]
         self._places: dict[str, list[int]] = {}
         for place, group in enumerate(groups):
-            for key in {group.key, classes.representative(group).key}:
+            for key in {classes.twin(group).key, classes.representative(group).key}:
                 self._places.setdefault(key, []).append(place)
         self._costs = [math.inf] * len(groups)
         self._missing = len(groups)

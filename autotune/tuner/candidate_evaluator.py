@@ -80,7 +80,8 @@ class CandidateEvaluator:
 
         The next schedule follows where one fails.
         """
-        pending = {group.key: group for group in groups if group.key not in self._best}
+        twins = map(self.costs.twin, groups)
+        pending = {group.key: group for group in twins if group.key not in self._best}
         while candidates := [
             (group, sample)
             for group in pending.values()
@@ -163,6 +164,7 @@ class CandidateEvaluator:
         A sample of its representative counts where the group itself has none. Schedules that failed on the
         group itself do not count.
         """
+        group = self.costs.twin(group)
         own = self._best.get(group.key)
         if own is not None:
             return own
@@ -189,7 +191,7 @@ class CandidateEvaluator:
 
     def sample(self, group: Group, schedule: Schedule) -> ScoredSchedule | None:
         """Return the sample of a schedule, on the group or else on its representative; None without."""
-        own = self._samples.get((group.key, schedule))
+        own = self._samples.get((self.costs.twin(group).key, schedule))
         return own or self._samples.get((self.costs.representative(group).key, schedule))
 
     def has_failed(self, group: Group, schedule: Schedule | None) -> bool:

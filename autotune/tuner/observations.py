@@ -16,8 +16,9 @@ _NONE: Mapping[str, Record] = MappingProxyType({})
 class Observations:
     """The newest record of every group and schedule on one machine. Grows while a search runs.
 
-    A measurement of a group holds for its equivalence class, except for groups of it with a measurement of the
-    same schedule: the groups are equal to the cost model, not to the rows and banks of a DRAM. Schedules are
+    A measurement of a group holds for its twins (``fusion.equivalence``), and for its equivalence class except for groups
+    of it with a measurement of the same schedule: the groups are equal to the cost model, not to the rows and banks of a
+    DRAM. Schedules are
     JSON here, as the store has them: a search looks up few of its thousands of records.
     """
 
@@ -32,29 +33,29 @@ class Observations:
         """Take in records, later ones in place of earlier ones; return the keys of their classes."""
         keys = set()
         for record in records:
-            key = self.classes.key(record.group_key, record.group_json)
+            key, own = self.classes.keys(record.group_key, record.group_json)
             self._by_class.setdefault(key, {})[record.schedule_json] = record
-            self._own.setdefault(record.group_key, {})[record.schedule_json] = record
+            self._own.setdefault(own, {})[record.schedule_json] = record
             keys.add(key)
         return frozenset(keys)
 
     def of_group(self, group: Group) -> Mapping[str, Record]:
         """Return schedule JSON to record, failed ones included, of a group and then of its class."""
         shared = self._by_class.get(self.classes.representative(group).key, _NONE)
-        own = self._own.get(group.key, _NONE)
+        own = self._own.get(self.classes.twin(group).key, _NONE)
         return {**shared, **own} if own else shared
 
     def has_own(self, group: Group) -> bool:
-        """Return True if the group itself was measured."""
-        return group.key in self._own
+        """Return True if the group itself was measured, or a twin."""
+        return self.classes.twin(group).key in self._own
 
     def own(self, group: Group, schedule_json: str) -> Record | None:
         """Return the record of a candidate, failed or not; None without any."""
-        return self._own.get(group.key, _NONE).get(schedule_json)
+        return self._own.get(self.classes.twin(group).key, _NONE).get(schedule_json)
 
     def find(self, group: Group, schedule_json: str) -> Record | None:
         """Return the record of a candidate, failed or not, or one of its class; None without any."""
-        own = self._own.get(group.key, _NONE).get(schedule_json)
+        own = self._own.get(self.classes.twin(group).key, _NONE).get(schedule_json)
         shared = self._by_class.get(self.classes.representative(group).key, _NONE)
         return shared.get(schedule_json) if own is None else own
 

@@ -154,6 +154,10 @@ class GroupCosts:
         """Return the group that stands for the equivalence class of a group."""
         return self._observations.classes.representative(group)
 
+    def twin(self, group: Group) -> Group:
+        """Return the group of the same cost that measurements of a group are kept by."""
+        return self._observations.classes.twin(group)
+
     def prepare(self, groups: Iterable[Group]) -> None:
         """Rank the schedules of groups, all at once, before their costs are requested."""
         missing = {
@@ -213,7 +217,7 @@ class GroupCosts:
         if alike.key not in self._ranked:
             self._rank((alike,))
         scored = self._scored.setdefault(alike.key, {})
-        asked = group if self._observations.has_own(group) else alike
+        asked = self.twin(group) if self._observations.has_own(group) else alike
         if asked.key not in scored:
             scored[asked.key] = self._score(alike, self._observations.of_group(asked))
         return scored[asked.key][:count]

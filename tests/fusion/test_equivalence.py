@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from autotune.cost_model.features import features
 from autotune.fusion.analysis import analyse
-from autotune.fusion.equivalence import EquivalenceClasses, representative
+from autotune.fusion.equivalence import EquivalenceClasses, representative, twin
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
+from autotune.operators.tensor import DType
 from autotune.schedule.space import enumerate_nest
 from autotune.targets.opening import target
 
@@ -65,13 +66,37 @@ def test_a_stored_group_has_the_key_of_its_twin() -> None:
     for step in (0, 3, 5):
         for kind in ("sum", "pooled"):
             group = cut((6, 8, 6, 6), (1, 8, 6, 6), (step, 0, 0, 0), kind=kind)
-            assert (
-                twins.key(group.key, group.canonical.to_json()) == twins.representative(group).key
-            )
+            keys = twins.keys(group.key, group.canonical.to_json())
+            assert keys == (twins.representative(group).key, group.key)
 
 
 def test_a_stored_group_that_cuts_nothing_is_not_read() -> None:
-    assert EquivalenceClasses(BURST).key("key", "no group at all") == "key"
+    assert EquivalenceClasses(BURST).keys("key", "no group at all") == ("key", "key")
+
+
+def product(a_zero: int, b_zero: int = 0) -> Group:
+    """A matrix product of int8."""
+    b = GraphBuilder("product")
+    a, w = b.input("a", (24, 36), DType.INT8), b.input("w", (36, 20), DType.INT8)
+    graph = b.build([b.add(OpKind.MATMUL, a, w, a_zero=a_zero, b_zero=b_zero)])
+    return Group.from_graph(graph, [op.name for op in graph.ops])
+
+
+def test_products_of_int8_differ_by_whether_code_needs_their_zero_points() -> None:
+    zeros = (-128, -127, -3, 0, 5, 127, 128)
+    alike = {zero: representative(product(zero), BURST).key for zero in zeros}
+    assert len({product(zero).key for zero in zeros}) == len(zeros)
+    assert len({alike[zero] for zero in (-127, -3, 5, 127)}) == 1
+    assert len(set(alike.values())) == 4, "-128, 0 and 128 stay apart"
+    assert representative(product(5, 7), BURST).key != alike[5]
+
+
+def test_a_stored_product_has_the_keys_of_its_twin() -> None:
+    twins = EquivalenceClasses(BURST)
+    for group in (product(5), product(0), product(-9, 4)):
+        key = twin(group).key
+        assert twins.keys(group.key, group.canonical.to_json()) == (key, key)
+        assert twins.twin(group).key == twin(twin(group)).key == key
 
 
 @given(data=st.data())

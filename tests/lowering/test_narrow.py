@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.fusion.analysis import nests_of
+from autotune.fusion.equivalence import twin
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
@@ -219,6 +220,20 @@ def test_an_8_bit_network_moves_a_quarter_of_the_bytes() -> None:
         wanted[narrow] = EmulatorTarget(spec).time(program).dram_bytes
     elements = rows * depth + depth * columns + rows * columns
     assert wanted == {False: 4 * elements, True: elements}
+
+
+@pytest.mark.parametrize("zeros", [(5, 0), (-77, 0), (127, 9)])
+def test_zero_points_cost_nothing_on_emulated_machines(zeros: tuple[int, int]) -> None:
+    b, spec = GraphBuilder("zeros"), load_spec("edge")
+    a, w = b.input("a", (24, 9, 9, 16), DType.INT8), b.input("w", (3, 3, 16, 20), DType.INT8)
+    y = b.add(K.CONV, a, w, pads=(1,) * 4, channels_last=1, a_zero=zeros[0], b_zero=zeros[1])
+    b.mean(y, DType.INT32)
+    graph = stored_narrow(b.build([y]), ALL_FORMATS)
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    assert twin(group).key != group.key
+    machine = EmulatorTarget(spec)
+    first, second = (machine.time(by_rule(one, spec)) for one in (group, twin(group)))
+    assert first == second
 
 
 @pytest.mark.parametrize("dtype", NARROW)
