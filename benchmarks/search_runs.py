@@ -102,7 +102,7 @@ class Prices:
         """Take in measurements; failed ones tell nothing."""
         for record in records:
             if record.outcome is Outcome.OK:
-                key = self.classes.key(record.group_key, record.group_json)
+                key, _ = self.classes.keys(record.group_key, record.group_json)
                 self.least[key] = min(record.cycles, self.least.get(key, math.inf))
 
     def legal(self, group: Group) -> bool:

@@ -17,8 +17,8 @@ from autotune.operators.tensor import TensorType
 _CUT = f'"{OpKind.SLICE.value}"'
 """Text in the JSON of every group that slices."""
 _ZEROS = ("a_zero", "b_zero")
-_MARKS = (_CUT, f'"{_ZEROS[0]}"')
-"""Texts in the JSON of groups that slice or multiply int8; other groups represent themselves."""
+_NARROW = f'"{_ZEROS[0]}"'
+"""Text in the JSON of every group that multiplies int8; groups without either text represent themselves."""
 _PLAIN_ZEROS = frozenset((-128, 0, 128))
 """Zero points that code may do without, once its bytes are signed or unsigned; all others take the same work."""
 _OTHER_ZERO = 1
@@ -50,7 +50,7 @@ class EquivalenceClasses:
     def keys(self, group_key: str, group_json: str) -> tuple[str, str]:
         """Return the keys of a stored group's representative and of its twin; stores hold many records of each
         group."""
-        if not any(mark in group_json for mark in _MARKS):
+        if _CUT not in group_json and _NARROW not in group_json:
             return group_key, group_key
         if group_key not in self._keys:
             stored = Group.from_json(group_json)
@@ -67,6 +67,11 @@ def twin(group: Group) -> Group:
     if all(op.zeros is None for op in group.ops):
         return group
     return replace(group, ops=tuple(map(_with_plain_zeros, group.ops)))
+
+
+def twin_key(group_key: str, group_json: str) -> str:
+    """Return the key of a stored group's twin."""
+    return twin(Group.from_json(group_json)).key if _NARROW in group_json else group_key
 
 
 def _with_plain_zeros(op: Op) -> Op:

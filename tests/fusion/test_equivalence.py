@@ -11,9 +11,9 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
-from autotune.operators.tensor import DType
 from autotune.schedule.space import enumerate_nest
 from autotune.targets.opening import target
+from tests.fusion.narrow_product import product
 
 BURST = 64
 
@@ -72,14 +72,6 @@ def test_a_stored_group_has_the_key_of_its_twin() -> None:
 
 def test_a_stored_group_that_cuts_nothing_is_not_read() -> None:
     assert EquivalenceClasses(BURST).keys("key", "no group at all") == ("key", "key")
-
-
-def product(a_zero: int, b_zero: int = 0) -> Group:
-    """A matrix product of int8."""
-    b = GraphBuilder("product")
-    a, w = b.input("a", (24, 36), DType.INT8), b.input("w", (36, 20), DType.INT8)
-    graph = b.build([b.add(OpKind.MATMUL, a, w, a_zero=a_zero, b_zero=b_zero)])
-    return Group.from_graph(graph, [op.name for op in graph.ops])
 
 
 def test_products_of_int8_differ_by_whether_code_needs_their_zero_points() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from autotune.fusion.equivalence import twin, twin_key
 from autotune.fusion.group import Group
 from autotune.measure.measurement import Measured
 from autotune.schedule.candidate import Candidate
@@ -60,7 +61,7 @@ class TimeKeeper:
 
 
 class KeptTimes:
-    """Times of groups by schedule, in cycles; the newest of a schedule counts. They are bounded by group and in all,
+    """Times of groups and their twins by schedule, in cycles; the newest of a schedule counts. They are bounded by group and in all,
     so that no group with many schedules takes the place of others.
 
     They propose, and spare measuring again what was slower. Only fresh runs adopt.
@@ -73,8 +74,9 @@ class KeptTimes:
                 self._keep(record)
 
     def _keep(self, record: Record) -> None:
-        times = self._cycles.pop(record.group_key, {})
-        self._cycles[record.group_key] = times  # the newest group is the last
+        key = twin_key(record.group_key, record.group_json)
+        times = self._cycles.pop(key, {})
+        self._cycles[key] = times  # the newest group is the last
         times[record.schedule_json] = record.cycles
         if len(times) > MOST_SCHEDULES:
             del times[max(times, key=times.__getitem__)]
@@ -93,14 +95,14 @@ class KeptTimes:
 
     def faster(self, group: Group, current: Schedule) -> Sequence[Schedule]:
         """Return schedules that took less time than the one in use, the fastest first; none if that has no time."""
-        times = self._cycles.get(group.key, {})
+        times = self._cycles.get(twin(group).key, {})
         limit = times.get(current.to_json(), 0)
         order = sorted((cycles, text) for text, cycles in times.items() if cycles < limit)
         return [Schedule.from_json(text) for _, text in order]
 
     def is_slower(self, group: Group, schedule: Schedule, current: Schedule) -> bool:
         """Return True if a schedule took more time than the one in use."""
-        times = self._cycles.get(group.key, {})
+        times = self._cycles.get(twin(group).key, {})
         if not times:
             return False
         cycles, limit = times.get(schedule.to_json()), times.get(current.to_json())
@@ -108,5 +110,5 @@ class KeptTimes:
 
     def best(self, group: Group) -> Schedule | None:
         """Return the fastest schedule of a group; None without any."""
-        times = self._cycles.get(group.key)
+        times = self._cycles.get(twin(group).key)
         return Schedule.from_json(min(times, key=times.__getitem__)) if times else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from autotune.fusion.equivalence import twin, twin_key
 from autotune.graph.graph import Graph
 from autotune.runtime.variants.variants import Groups, Names, names_of
 from autotune.schedule.schedule import Schedule
@@ -36,25 +37,26 @@ def certify(
     for choice in plan:
         if choice.schedule is None:
             columns[wiring.members(names_of(choice))] = 0.0
-        elif (own := times.get(choice.group.key, {}).get(choice.schedule)) is not None:
+        elif (own := times.get(twin(choice.group).key, {}).get(choice.schedule)) is not None:
             cost += own
         else:
             return None
     for names in dict.fromkeys((*map(names_of, plan), *ran)):
         group = groups.of(names)
-        if group.is_view or group.key in times:
-            columns[wiring.members(names)] = min(times.get(group.key, {}).values(), default=0.0)
-            kinds.add(group.key)
+        key = twin(group).key
+        if group.is_view or key in times:
+            columns[wiring.members(names)] = min(times.get(key, {}).values(), default=0.0)
+            kinds.add(key)
     bound = cheapest(wiring, columns).bound
     return Certificate(cost, min(cost, bound), len(columns), len(kinds), RESTRICTION)
 
 
 def _least(records: Iterable[Record]) -> dict[str, dict[Schedule, float]]:
-    """Return the least cycles of each schedule by the key of its group."""
+    """Return the least cycles of each schedule by the key of its group's twin."""
     times: dict[str, dict[Schedule, float]] = {}
     for record in records:
         if record.outcome is Outcome.OK:
-            known = times.setdefault(record.group_key, {})
+            known = times.setdefault(twin_key(record.group_key, record.group_json), {})
             schedule = Schedule.from_json(record.schedule_json)
             known[schedule] = min(known.get(schedule, float(record.cycles)), float(record.cycles))
     return times

@@ -13,6 +13,7 @@ from autotune.runtime.in_place.kept_times import KeptTimes
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record
 from tests.cost_model.measured import SPEC, drawn, observations
+from tests.fusion.narrow_product import product
 from tests.schedule.drawn_schedules import random_schedule
 
 
@@ -73,3 +74,12 @@ def test_the_best_schedule_and_the_faster_ones_survive_the_bound(
     current: Schedule = schedules[-4]
     assert kept.best(group) == schedules[-1]
     assert list(kept.faster(group, current)) == [schedules[-1], schedules[-2], schedules[-3]]
+
+
+def test_times_of_an_int8_group_hold_for_other_zero_points(record: Record) -> None:
+    first, second = product(5), product(-9)
+    stored = first.canonical.to_json()
+    kept = KeptTimes(timed(replace(record, group_key=first.key, group_json=stored), 2))
+    assert first.key != second.key
+    assert kept.best(second) == kept.best(first) == Schedule.from_json(record.schedule_json)
+    assert kept.best(product(0)) is None, "code may do without this zero point"

@@ -20,6 +20,7 @@ from autotune.targets.protocol import Execution
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.records import to_record
+from tests.fusion.narrow_product import product_graph
 from tests.tuner.search_case import residual
 
 CPU = target("cpu:1")
@@ -113,3 +114,12 @@ def test_the_plan_counts_by_its_own_schedules_and_not_by_faster_ones() -> None:
 
 def test_a_plan_with_a_group_that_never_ran_has_no_certificate() -> None:
     assert certify(GRAPH, PLAN, (), ()) is None
+
+
+def test_times_of_an_int8_layer_hold_for_an_equal_one_with_another_zero_point() -> None:
+    first, second = product_graph(5), product_graph(-9)
+    ran, plan = (heuristic_choices(one, CPU.spec) for one in (first, second))
+    records = [recorded(one, 1000) for one in ran if one.schedule is not None]
+    assert [one.group.key for one in ran] != [one.group.key for one in plan]
+    proof = certify(second, plan, (), records)
+    assert proof is not None and proof.cost == 1000.0 * len(records)
