@@ -144,7 +144,8 @@ def test_a_model_of_its_own_runs_is_judged_and_stays_with_the_session(
     found = learning.fit(training, replayed, typical, lambda: False)
     assert found is not None
     model, verdict = found
-    assert verdict is not None and verdict.before == pytest.approx(2 / 3)
+    rounding = 0.5 / min(one.record.cycles for one in replayed)  # measured cycles are whole
+    assert verdict is not None and verdict.before == pytest.approx(2 / 3, abs=rounding)
     assert verdict.after < 0.2
     learning.save(model, verdict.after, 0.0)
     assert learning.store.load_model(case.SPEC.profile_id) is None
