@@ -30,6 +30,9 @@ from autotune.tuner.problem import FusionProblem
 from autotune.tuner.result import SearchResult
 from autotune.tuner.schedules import GroupCosts
 
+KEPT = 24
+"""Networks that stay imported: a study prices few choices again, its cheapest."""
+
 
 class AssignmentPrices(Protocol):
     """Prices of networks by the formats of their products."""
@@ -79,7 +82,7 @@ class GroupPrices:
     _problems: dict[frozenset[tuple[str, NarrowFormat]], FusionProblem] = field(
         default_factory=dict
     )
-    """By formats: networks without their weights, for a price changes with every plan that is learned."""
+    """By formats: the latest networks, without their weights, for a price changes with every plan that is learned."""
 
     def learn(self, formats: Formats, result: SearchResult) -> None:
         """See ``AssignmentPrices``."""
@@ -106,10 +109,13 @@ class GroupPrices:
 
     def _problem(self, formats: Formats) -> FusionProblem:
         key = frozenset(formats.items())
-        if key not in self._problems:
-            graph = _without_weights(self._graph(formats))
-            self._problems[key] = FusionProblem(graph, self.costs)
-        return self._problems[key]
+        problem = self._problems.pop(key, None)
+        if problem is None:
+            problem = FusionProblem(_without_weights(self._graph(formats)), self.costs)
+        self._problems[key] = problem  # the latest is the last
+        if len(self._problems) > KEPT:
+            del self._problems[next(iter(self._problems))]
+        return problem
 
     def _graph(self, formats: Formats) -> Graph:
         space = self.space
