@@ -54,7 +54,10 @@ def test_a_search_without_calibration_gives_a_plan_that_runs(
     assert result.trials[0].strategy == "heuristic"
     (statement,), (restriction,) = result.statements, result.restrictions
     assert "for these costs" in statement and "whole runs" in restriction
-    assert result.above_bound is not None and result.above_bound > 0 and not result.is_bound_exact
+    # the bound is of peaks measured once: a plan near them may beat it while other work disturbs the clock
+    assert result.bound_cycles and not result.is_bound_exact
+    found = result.found.measured_cycles / result.bound_cycles
+    assert result.above_bound == pytest.approx(found - 1.0) and found > 0.5
     session = autotune.Session(path, target="cpu:1")
     inputs = {x: np.ones(shape, np.float32) for x, shape in _inputs().items()}
     plain = autotune.Session("mlp", target="cpu:1").run(inputs)
