@@ -16,10 +16,9 @@ _NONE: Mapping[str, Record] = MappingProxyType({})
 class Observations:
     """The newest record of every group and schedule on one machine. Grows while a search runs.
 
-    A measurement of a group holds for its twins (``fusion.equivalence``), and for its equivalence class except for groups
-    of it with a measurement of the same schedule: the groups are equal to the cost model, not to the rows and banks of a
-    DRAM. Schedules are
-    JSON here, as the store has them: a search looks up few of its thousands of records.
+    A measurement of a group holds for its twins (``fusion.equivalence``). It holds for its equivalence class too, but for
+    groups with a measurement of the same schedule: groups of a class are equal to the cost model, not to the rows and
+    banks of a DRAM. Schedules are JSON here, as the store has them: a search looks up few of its thousands of records.
     """
 
     def __init__(self, classes: EquivalenceClasses, records: Iterable[Record] = ()) -> None:

@@ -12,11 +12,10 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from autotune.cost_model.cached.model import CachedAnalysis
-from autotune.cost_model.cached.product_cycles import (
+from autotune.cost_model.cached.product_work import (
     BLOCKED_CYCLES,
     PARTS,
     WIDTHS,
-    product_cycles,
     product_work,
 )
 from autotune.cost_model.cached.unit_costs import fit_unit_costs
@@ -26,6 +25,7 @@ from autotune.cost_model.cached.work_kinds import (
     LOG_STEP,
     UNIT_COSTS,
     WORK_KINDS,
+    Floats,
     WorkKind,
     function_kind,
     work_features,
@@ -50,7 +50,7 @@ from autotune.operators.op import OpKind
 from autotune.operators.tensor import DType
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
-from autotune.schedule.table import ScheduleTable
+from autotune.schedule.table import Ints, ScheduleTable
 from autotune.store.records import Record
 from autotune.targets.native.analysis.copy_elision import elide_copies
 from autotune.targets.native.analysis.tree import leaves, tree_of
@@ -203,6 +203,13 @@ def test_a_core_of_fewer_pipes_begins_fewer_multiply_adds_and_waits_for_no_more(
     assert (
         found["product_waits"] / found["product"] <= two["product_waits"] / two["product"] + 1e-12
     ).all()
+
+
+def product_cycles(vector: Ints, rows: Ints, depth: Ints, lanes: int) -> Floats:
+    """Cycles of products by the constants that block kernels."""
+    work = product_work(vector, rows, depth, lanes, blocking.PIPES)
+    cycles: Floats = np.tensordot(BLOCKED_CYCLES, work, 1)
+    return cycles
 
 
 def blocked_cycles(vector: int, rows: int, depth: int, isa: VectorIsa) -> float:

@@ -1,9 +1,9 @@
 """``python -m tests.fuzz.narrow``: tries drawn products of narrow numbers on both engines, in kernels that watch their memory.
 
-A case is a product or convolution of bytes, of bf16, or of tensors stored in fp16, or a transposed convolution of bytes, with
-drawn formats, zero points, scales, rounding and saturation, by a drawn schedule. The emulator, the native engine's generated code
-and its compiled kernels each have to give the evaluator's numbers. Generated code is not watched; what it writes beside its results
-its own tests see.
+A case is a product or a convolution, also a transposed one. Its numbers are bytes, bf16, or fp16 in memory; formats, zero points,
+scales, rounding, saturation and the schedule are drawn. The emulator, the native engine's generated code and its compiled
+kernels each have to give the evaluator's numbers. Generated code is not watched; its own tests see what it writes beside
+its results.
 """
 
 from __future__ import annotations

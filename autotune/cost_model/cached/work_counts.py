@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.cached.product_cycles import PARTS, product_work
+from autotune.cost_model.cached.product_work import PARTS, product_work
 from autotune.cost_model.cached.tensors import Views, held_bytes, packed_ahead
 from autotune.cost_model.cached.transpositions import Transposition
 from autotune.cost_model.cached.vector_counts import contiguous, count_vector_work

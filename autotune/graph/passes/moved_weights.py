@@ -1,7 +1,7 @@
 """Pass: stored narrow weights that are moved before a product reads them are stored as moved, and stay narrow.
 
-``(qb − zb) · sb``, transposed, sliced, padded by zeros or reshaped, as an importer arranges the weight of a transposed
-convolution, becomes the moved integers times their scale, one per output channel. Weights of two bytes are moved likewise.
+An importer transposes, slices, pads by zeros or reshapes the weight ``(qb − zb) · sb`` of a transposed convolution. The pass
+moves the integers instead, and puts their scale, one per output channel, behind. Weights of two bytes are moved likewise.
 """
 
 from __future__ import annotations

@@ -36,18 +36,9 @@ BLOCKED_CYCLES: Floats = np.array([1.0, 1.0, SCALAR_CYCLES, TILE_CYCLES, 2.0])
 """Cycles of a unit of each by which kernels are blocked."""
 
 
-def product_cycles(vector: Ints, rows: Ints, depth: Ints, lanes: int) -> Floats:
-    """Cycles by which kernels of products are blocked, of ``rows`` × ``depth`` by ``depth`` × ``vector`` elements, the
-    latter in lanes; all of one shape."""
-    cycles: Floats = np.tensordot(
-        BLOCKED_CYCLES, product_work(vector, rows, depth, lanes, PIPES), 1
-    )
-    return cycles
-
-
 def product_work(vector: Ints, rows: Ints, depth: Ints, lanes: int, pipes: int) -> Floats:
-    """Return the counts [len(PARTS), ...] of products as in ``product_cycles``, on a core that begins ``pipes``
-    multiply-adds of vectors per cycle."""
+    """Return counts of ``PARTS`` [len(PARTS), ...] for products of ``rows`` × ``depth`` by ``depth`` × ``vector``
+    elements, the latter in lanes; all of one shape. A core begins ``pipes`` multiply-adds of vectors per cycle."""
     most = _most_rows(32 if lanes >= WIDE_LANES else 16)
     v, r, k, place = _different(vector.ravel(), rows.ravel(), depth.ravel())
     least: Floats = np.full(len(v), np.inf)
