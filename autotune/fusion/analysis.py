@@ -21,7 +21,7 @@ from autotune.fusion.nest import (
 )
 from autotune.fusion.online_softmax import STATE_WORDS
 from autotune.fusion.patches import patches_of
-from autotune.fusion.region_inference import Regions, infer_regions, padding_value
+from autotune.fusion.region_inference import Regions, infer_regions, stored_padding
 from autotune.fusion.stage_merging import StageMerger
 from autotune.isa.formats import Format
 from autotune.operators.axis_map import Footprint, full
@@ -164,7 +164,7 @@ class _NestBuilder:
             return None
         need = self.regions.need(op, index)
         axis = k_axis(op, index, self.regions.shape(x)) if contraction is not None else None
-        pad, form = padding_value(op), self._format(op, index)
+        pad, form = stored_padding(op, self.types[x]), self._format(op, index)
         if contraction is None or axis is None or not self.contractions[contraction].chunkable:
             return self.buffers.load(x, need, None, pad, form=form)
         patches = None
@@ -301,11 +301,12 @@ class _NestBuilder:
 
         A slice with steps other than 1 is loaded as its result, element by element.
         """
+        x = op.inputs[0]
         if op.family is not Family.SLICE or set(op.ints("steps")) == {1}:
-            return self.buffers.load(op.inputs[0], need, None, padding_value(op))
+            return self.buffers.load(x, need, None, stored_padding(op, self.types[x]))
         sample = tuple(zip(op.ints("starts"), op.ints("steps"), strict=True))
         footprint = self.regions.footprints[op.output]
-        return self.buffers.load(op.inputs[0], footprint, sample=sample)
+        return self.buffers.load(x, footprint, sample=sample)
 
 
 def _stays_dense(op: Op, is_loaded: bool) -> bool:

@@ -5,6 +5,7 @@ This is the first half of the analysis; the second lays out stages over the regi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
@@ -15,6 +16,10 @@ from autotune.operators.axis_map import Footprint, axis_range, full, hull, root_
 from autotune.operators.contraction import channels_per_group
 from autotune.operators.families import FAMILIES, input_footprint, whole_dims
 from autotune.operators.op import Family, Op
+from autotune.operators.tensor import NARROW, TensorType
+
+LEAST_STORED = {format: float(dtype.limits[0]) for dtype, format in NARROW.items()}
+"""The least numbers of the formats of bytes: a maximum ignores them as it does −∞."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +232,12 @@ def padding_value(op: Op) -> float:
     """Return the value that an operator reads outside of its operand."""
     rule = FAMILIES[op.family].padding
     return 0.0 if rule is None else rule(op)
+
+
+def stored_padding(op: Op, kind: TensorType) -> float:
+    """Return ``padding_value`` of a stored operand; of bytes the least that they hold in place of −∞."""
+    value = padding_value(op)
+    return LEAST_STORED.get(kind.storage, value) if value == -math.inf else value
 
 
 def _is_left_to_dma(op: Op) -> bool:

@@ -252,6 +252,39 @@ def test_tensors_of_one_value_are_quantised_as_onnx_runtime_does(
             np.testing.assert_allclose(found, wanted[name], rtol=1e-7, err_msg=name)
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+@pytest.mark.parametrize("is_direct", [True, False])
+def test_padded_maxima_of_bytes(kind: type, is_direct: bool, tmp_path: Path) -> None:
+    """Of bytes as such, as operator-oriented quantisers write them, and between pairs of one scale."""
+    grid = ["scale", "zero"]
+    between = [
+        helper.make_node("DequantizeLinear", ["q", *grid], ["wide"]),
+        helper.make_node("MaxPool", ["wide"], ["most"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+        helper.make_node("QuantizeLinear", ["most", *grid], ["p"]),
+    ]  # fmt: skip
+    direct = [
+        helper.make_node("MaxPool", ["q"], ["p"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    ]
+    graph = helper.make_graph(
+        [
+            helper.make_node("QuantizeLinear", ["x", *grid], ["q"]),
+            *(direct if is_direct else between),
+            helper.make_node("DequantizeLinear", ["p", *grid], ["y"]),
+        ],
+        "maxima",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 5, 11, 12])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5, 6, 6])],
+        [numpy_helper.from_array(np.float32(0.02), "scale"), numpy_helper.from_array(kind(3), "zero")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "maxima.onnx")
+    drawn = np.random.default_rng(6).standard_normal((1, 5, 11, 12)).astype(np.float32) - 1
+    wanted = peer(tmp_path / "maxima.onnx", {"x": drawn})["y"]
+    for run in (on_cpu, on_edge):
+        found = run(tmp_path / "maxima.onnx", {"x": drawn})["y"]
+        np.testing.assert_allclose(found, wanted, rtol=1e-7, err_msg=run.__name__)
+
+
 @pytest.mark.parametrize("depth", [500, 900, 3000, 20000])
 def test_sums_of_any_length_are_rounded_once(depth: int, tmp_path: Path) -> None:
     """Sums far beyond 2^24, odd ones among them, of which float32 holds the nearest number."""

@@ -1,4 +1,5 @@
-"""Pass: quantisation moves ahead of concatenations, and of what only moves a convolution's numbers, to where these are made.
+"""Pass: quantisation moves ahead of concatenations, of maxima, and of what only moves a convolution's numbers, to where
+these are made.
 
 What a product makes is then stored as 8 bits at once, instead of as float32 that the next group reads and
 quantises. So the phases of a transposed convolution are interleaved as bytes.
@@ -24,10 +25,11 @@ LEAST_KEPT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class EarlyRounding:
-    """CONCAT, or a move behind a convolution, whose only reader scales it by a number, rounds it and clips it to 8
-    bits: each operand is quantised instead, with the same results.
+    """CONCAT, MAX_POOL, or a move behind a convolution, whose only reader scales it by a number, rounds it and clips
+    it to 8 bits: each operand is quantised instead, with the same results.
 
-    Not maximum pools: their windows read fp32, so that 8 bits would be widened for each of them.
+    A maximum is one of its numbers, and quantising keeps their order; but a NaN, which a maximum passes on, is
+    then one of the 8 bits among others.
     """
 
     name: str = "early-rounding"
@@ -56,8 +58,8 @@ class EarlyRounding:
 
 
 def _is_passed(op: Op, graph: Graph) -> bool:
-    """Return True for a concatenation, and for what moves a convolution's numbers."""
-    if op.kind is OpKind.CONCAT:
+    """Return True for a concatenation, for a pool of maxima, and for what moves a convolution's numbers."""
+    if op.kind in (OpKind.CONCAT, OpKind.MAX_POOL):
         return True
     kept = LEAST_KEPT * graph.types[op.inputs[0]].elements
     is_move = op.family in MOVES and graph.types[op.output].elements >= kept
@@ -83,6 +85,8 @@ def _chain(op: Op, graph: Graph) -> tuple[Op, ...]:
         (link,) = graph.consumers[tensor]
         if not _is_of_numbers(link, tensor, graph):
             return ()
+        if op.kind is OpKind.MAX_POOL and not _keeps_order(link, graph):
+            return ()
         chain, tensor = (*chain, link), link.output
         if link.kind is OpKind.CLIP and graph.types[tensor].dtype in NARROW:
             rounds = any(x.kind is OpKind.ROUND for x in chain)
@@ -100,6 +104,12 @@ def _is_of_numbers(op: Op, tensor: str, graph: Graph) -> bool:
     if value is None or value.size != 1 or not np.isfinite(value).all():
         return False
     return value.ndim == 0
+
+
+def _keeps_order(link: Op, graph: Graph) -> bool:
+    """Return True where a larger number never becomes a smaller one."""
+    is_scale = link.kind in (OpKind.MUL, OpKind.DIV)
+    return not is_scale or bool(graph.constants[link.inputs[1]].item() > 0)
 
 
 def _before(op: Op, chain: tuple[Op, ...], graph: Graph, types: dict[str, TensorType]) -> list[Op]:

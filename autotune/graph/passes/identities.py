@@ -28,7 +28,7 @@ VIEWS = (OpKind.RESHAPE, OpKind.TRANSPOSE)
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """No-op reshapes, transposes, concats, additions of 0, multiplications by 1 and roundings of what BF16 or FP16 holds."""
+    """No-op reshapes, transposes, concats, additions of 0, multiplications by 1 and roundings of what BF16, FP16 or integers hold."""
 
     name: str = "identities"
 
@@ -81,6 +81,8 @@ def _passed_on(op: Op, graph: Graph, held: Mapping[OpKind, Set[str]]) -> str | N
             unchanged = op.ints("perm") == tuple(range(len(op.ints("perm"))))
         case OpKind.BF16 | OpKind.FP16:
             unchanged = op.inputs[0] in held[op.kind]
+        case OpKind.ROUND:
+            unchanged = graph.types[op.inputs[0]].dtype.is_integer
         case OpKind.CONCAT:
             unchanged = len(op.inputs) == 1
         case OpKind.SLICE:

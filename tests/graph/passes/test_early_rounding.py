@@ -1,4 +1,4 @@
-"""Quantisation moves ahead of a concatenation that nothing else reads."""
+"""Quantisation moves ahead of a concatenation, or of maxima, that nothing else reads."""
 
 from __future__ import annotations
 
@@ -45,4 +45,32 @@ def test_each_part_is_quantised_where_it_is_made(kind: DType) -> None:
     ids=["of another type", "by channel", "read by others"],
 )
 def test_other_concatenations_stay(graph: Graph) -> None:
+    kinds_after(EarlyRounding(), graph, 0)
+
+
+def pooled(scale: float, kind: str = "max_pool") -> Graph:
+    """Maxima of windows, divided, rounded and clipped to bytes, of a tensor that another operator reads too."""
+    b = GraphBuilder("g")
+    x = b.add(K.TANH, b.input("x", (1, 2, 6, 6)))
+    y = b.add(K(kind), x, kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
+    y = b.add(K.ROUND, b.add(K.DIV, y, b.constant(scale)))
+    y = b.add(K.CLIP, y, min=-128.0, max=127.0)
+    b.mean(y, DType.INT8)
+    return b.build([b.add(K.NEG, y), b.add(K.RELU, x)])
+
+
+def test_maxima_are_taken_of_bytes() -> None:
+    graph = pooled(0.01)
+    result = EarlyRounding().run(graph)
+    made = [op.kind for op in result.graph.ops]
+    assert made == [K.TANH, K.DIV, K.ROUND, K.CLIP, K.MAX_POOL, K.NEG, K.RELU]
+    (pool,) = (op for op in result.graph.ops if op.kind is K.MAX_POOL)
+    assert {result.graph.types[x].dtype for x in (*pool.inputs, pool.output)} == {DType.INT8}
+    assert_equivalent(graph, result.graph, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "graph", [pooled(-0.01), pooled(0.01, "average_pool")], ids=["falling", "of means"]
+)
+def test_other_pools_stay(graph: Graph) -> None:
     kinds_after(EarlyRounding(), graph, 0)

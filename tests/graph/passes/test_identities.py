@@ -10,6 +10,7 @@ from autotune.graph.passes import simplify
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.identities import Identities
 from autotune.operators.op import OpKind
+from autotune.operators.tensor import DType
 from tests.graph.graph_cases import assert_equivalent, kinds_after
 from tests.graph.passes.graph_text import becomes
 
@@ -98,3 +99,12 @@ def test_a_rounding_of_what_bf16_holds_goes() -> None:
     after = Identities().run(graph).graph
     assert_equivalent(graph, after)
     assert sum(op.kind is OpKind.BF16 for op in after.ops) == 2
+
+
+def test_a_rounding_of_integers_goes() -> None:
+    b = GraphBuilder("g")
+    whole = b.add(OpKind.ROUND, b.input("x", (4, 6), DType.INT8))
+    other = b.add(OpKind.ROUND, b.input("y", (4, 6)))
+    graph = b.build([b.add(OpKind.NEG, whole), b.add(OpKind.NEG, other)])
+    after = Identities().run(graph).graph
+    assert [op.inputs for op in after.ops if op.kind is OpKind.ROUND] == [("y",)]

@@ -192,7 +192,7 @@ def _stays_narrow(rectangle: Rectangle, roles: Sequence[Role]) -> bool:
     fits = rectangle.buffer.format is Format.FP32 and roles[rectangle.tensor] is not Role.OUTPUT
     low, high = NARROW_PADDING[format]
     pad = leaf.instruction.scalar("pad")
-    return fits and pad == round(pad) and low <= pad <= high
+    return fits and low <= pad <= high and pad == round(pad)
 
 
 def _alone(store: Rectangle, transfers: list[Rectangle]) -> bool:

@@ -147,6 +147,8 @@ class Binder:
             and self._is_copy(accesses[0], operands)
         ):
             return self._copy(accesses[0], operands["src"], self.isa)
+        if self.isa is not None and leaf.opcode is Opcode.REDUCE and _apart(accesses, operands):
+            return _reduction(leaf, operands, self.isa)
         if elsewhere:
             raise NotConverted(f"{leaf.opcode.name} reads or writes fp32 in its own memory only")
         if self.isa is not None:
@@ -154,8 +156,6 @@ class Binder:
                 found = self._narrow_product(leaf, operands, self.isa)
                 if found is not None:
                     return found
-            if leaf.opcode is Opcode.REDUCE and _apart(accesses, operands):
-                return _reduction(leaf, operands, self.isa)
             if leaf.opcode is Opcode.TRANSFORM:
                 return _transform(leaf, operands, self.isa)
         return word_call(leaf, operands)
@@ -309,7 +309,8 @@ def _reduction(leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call
     dst, src = operands["dst"], operands["src"]
     sizes = tuple(get(f"size{d}") for d in range(MAX_RANK))
     fn, accumulate = ReduceFn(get("fn")), bool(get("accumulate"))
-    spec = Reduction(fn, sizes, dst.strides, src.strides, accumulate)
+    formats = dst.format, src.format
+    spec = Reduction(fn, sizes, dst.strides, src.strides, accumulate, formats)
     return Call(KernelSpec(spec, isa), (dst, src))
 
 

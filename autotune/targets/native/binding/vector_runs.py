@@ -63,9 +63,11 @@ def generable(instruction: Instruction) -> bool:
 
 
 def convertible(access: MemoryAccess, role: Role) -> bool:
-    """Whether a kernel reads or writes fp32 or what its tensor of that role has instead: runs and copies do, products
-    take constants as they are packed, and those of bf16 round what they write once."""
+    """Whether a kernel reads or writes fp32 or what its tensor of that role has instead: runs, copies and reductions
+    do, products take constants as they are packed, and those of bf16 round what they write once."""
     leaf = access.leaf
+    if leaf.opcode is Opcode.REDUCE:
+        return access.operand == "src" or not leaf.instruction.get("accumulate")
     if leaf.opcode is Opcode.STORE:
         return True
     if leaf.opcode is Opcode.MATMUL and access.operand == "c":

@@ -13,7 +13,7 @@ from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.passes.storage import stored_narrow
 from autotune.isa.formats import ALL_FORMATS, Format
-from autotune.isa.functions import BinaryFn, ReduceFn, When
+from autotune.isa.functions import BinaryFn, ReduceFn, UnaryFn, When
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
 from autotune.operators.op import OpKind
@@ -28,6 +28,7 @@ from autotune.targets.native.codegen.vector.vector_run import VectorRun
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available, host_isa
 from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, AVX512_VNNI
+from autotune.targets.native.detection.detect import HostFigures, host_spec
 from autotune.targets.native.linking.loader import bind
 from tests.lowering.lowering_case import SPEC, lowered
 from tests.lowering.test_narrow import by_rule, fed, products
@@ -182,16 +183,23 @@ def test_a_product_of_bytes_is_one_call_with_what_alone_reads_its_sums(
             np.testing.assert_array_equal(got["z"], 2.0 * sums.astype(np.float32).ravel())
 
 
-def padded_taps(format: Format, pad: float, reduced: bool) -> Program:
-    """y[i, j] = x[i, j] + x[i + 2, j + 1] of 7 × 20 numbers with a border; ``reduced``: z sums the rows too."""
+def padded_taps(format: Format, pad: float, beside: Opcode | None) -> Program:
+    """y[i, j] = x[i, j] + x[i + 2, j + 1] of 7 × 20 numbers with a border; z holds sums of the rows beside them
+    (REDUCE), or the sines of the first column (UNARY)."""
     rows, columns = 7, 20
     wide, end = columns + 2, (rows + 2) * (columns + 2)
     square = {"size3": rows, "size4": columns}
-    total = (
+    sums = (
         make(Opcode.REDUCE, fn=int(ReduceFn.SUM), size3=rows + 2, size4=wide,
              dst_base=end + rows * columns, dst_stride3=1, src_stride3=wide, src_stride4=1),
         store(2, end + rows * columns, rows + 2),
     )  # fmt: skip
+    sines = (
+        make(Opcode.UNARY, fn=int(UnaryFn.SIN), size4=rows + 2,
+             dst_base=end + rows * columns, dst_stride4=1, src_stride4=wide),
+        sums[1],
+    )  # fmt: skip
+    others = {None: (), Opcode.REDUCE: sums, Opcode.UNARY: sines}[beside]
     return one_core(
         make(Opcode.LOAD, tensor=0, coord0=-1, coord1=-1, size0=rows + 2, size1=wide,
              dst_stride0=wide, dst_stride1=1, pad=pad),
@@ -199,11 +207,11 @@ def padded_taps(format: Format, pad: float, reduced: bool) -> Program:
              dst_stride4=1, lhs_base=wide + 1, lhs_stride3=wide, lhs_stride4=1,
              rhs_base=2 * wide + 2, rhs_stride3=wide, rhs_stride4=1),
         store(1, end, rows * columns),
-        *total * reduced,
+        *others,
         tensors=(
             tensor("x", rows, columns, format=format),
             tensor("y", rows * columns, role=Role.OUTPUT),
-            *(tensor("z", rows + 2, role=Role.OUTPUT),) * reduced,
+            *(tensor("z", rows + 2, role=Role.OUTPUT),) * bool(others),
         ),
         elements=end + rows * columns + rows + 2,
     )  # fmt: skip
@@ -212,13 +220,16 @@ def padded_taps(format: Format, pad: float, reduced: bool) -> Program:
 @needs_llvm
 @pytest.mark.parametrize("format", [U8, S8, Format.BF16])
 @pytest.mark.parametrize(
-    ("pad", "reduced", "narrow"),
-    [(0.0, False, True), (3.0, False, True), (0.5, False, False), (0.0, True, False)],
+    ("pad", "beside", "narrow"),
+    [
+        *((0.0, None, True), (3.0, None, True), (0.5, None, False)),
+        *((0.0, Opcode.REDUCE, True), (0.0, Opcode.UNARY, False)),
+    ],
 )
 def test_a_padded_buffer_stays_narrow_where_all_that_read_it_widen(
-    compiler: Compiler, format: Format, pad: float, reduced: bool, narrow: bool
+    compiler: Compiler, format: Format, pad: float, beside: Opcode | None, narrow: bool
 ) -> None:
-    program = padded_taps(format, pad, reduced)
+    program = padded_taps(format, pad, beside)
     (copy,) = (call for call in bind(program, host_isa()).calls if call.kernel is Opcode.LOAD)
     assert copy.operands[1].format is (format if narrow else Format.FP32)
     drawn = np.random.default_rng(4).integers(-128, 128, (7, 20)) + 128 * (format is U8)
@@ -226,8 +237,10 @@ def test_a_padded_buffer_stays_narrow_where_all_that_read_it_widen(
     for how in (compiler, None):
         got = executed(program, {"x": drawn.astype(ARRAY_TYPES[format])}, how)
         np.testing.assert_array_equal(got["y"].reshape(7, 20), x[1:-1, 1:-1] + x[2:, 2:])
-        if reduced:
+        if beside is Opcode.REDUCE:
             np.testing.assert_array_equal(got["z"], x.sum(1))
+        elif beside is Opcode.UNARY:
+            np.testing.assert_allclose(got["z"], np.sin(x[:, 0]), atol=1e-6)
 
 
 def of_activations(a: Format, b: Format, rows: int, depth: int, columns: int) -> Program:
@@ -273,6 +286,27 @@ def test_products_of_two_activations_copy_a_factor_where_fours_are_multiplied(
     for how in (compiler, None):
         got = executed(program, arrays, how)["y"].reshape(rows, 40)
         np.testing.assert_array_equal(got, (left - 11) @ (right - 3).T)
+
+
+@needs_llvm
+@pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8])
+@pytest.mark.parametrize(("kernel", "stride", "pad"), [(2, 2, 0), (3, 2, 1), (3, 1, 1)])
+def test_maxima_of_bytes_are_not_widened_in_memory(
+    compiler: Compiler, dtype: DType, kernel: int, stride: int, pad: int
+) -> None:
+    b = GraphBuilder("pool")
+    window = {"kernel": (kernel,) * 2, "strides": (stride,) * 2, "pads": (pad,) * 4}
+    y = b.add(OpKind.MAX_POOL, b.input("x", (1, 9, 8, 40), dtype), channels_last=1, **window)
+    b.mean(y, dtype)
+    graph = stored_narrow(b.build([y]), ALL_FORMATS)
+    spec = host_spec(1, HostFigures(2e9, 2, 8, 1 << 20, 5.0))
+    program = by_rule(Group.from_graph(graph, [op.name for op in graph.ops]), spec)
+    calls = bind(program, host_isa()).calls
+    (pooled,) = (c for c in calls if isinstance(c.kernel, KernelSpec))
+    result, source = (operand.format in (U8, S8) for operand in pooled.operands)
+    assert result and source == (not pad), "what has a border is copied into two buffers in turns"
+    assert {c.kernel for c in calls} <= {pooled.kernel, Opcode.LOAD}
+    check(graph, program, compiler)
 
 
 @needs_llvm

@@ -13,12 +13,18 @@ from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
 
+from autotune.isa.formats import Format
 from autotune.isa.functions import ReduceFn
 from autotune.targets.native.codegen.maths.maths import BinaryCode, maximum, minimum
 from autotune.targets.native.codegen.writing.ir import FunctionWriter
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.writing.narrow_strips import (
+    ELEMENTS,
+    load_narrow,
+    store_narrow,
+)
 from autotune.targets.native.codegen.writing.nest import Dim, merged
-from autotune.targets.native.codegen.writing.strips import across, load_strip, store_strip
+from autotune.targets.native.codegen.writing.strips import across, filled, load_strip, store_strip
 from autotune.targets.native.codegen.writing.vector_builder import VectorBuilder
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
@@ -52,15 +58,18 @@ COMBINED: Mapping[ReduceFn, tuple[BinaryCode, float]] = MappingProxyType(
 class Reduction:
     """dst = fn of src over the dimensions whose dst stride is 0 and size > 1; combined with what
     dst holds where it accumulates. Operands of the kernel are dst and src, which do not overlap,
-    unless nothing is reduced: then they may be the same elements."""
+    unless nothing is reduced: then they may be the same elements. Operands of other ``formats`` than
+    fp32 become fp32 when loaded, and are rounded and saturated when stored; what accumulates is fp32."""
 
     fn: ReduceFn
     sizes: tuple[int, ...]
     dst_strides: tuple[int, ...]
     src_strides: tuple[int, ...]
     accumulate: bool = False
+    formats: tuple[Format, Format] = (Format.FP32, Format.FP32)
 
     def __post_init__(self) -> None:
+        assert not self.accumulate or self.formats[DST] is Format.FP32, "sums are fp32"
         rank = len(self.sizes)
         assert rank <= MAX_RANK and min(self.sizes, default=1) >= 1, "no rectangle"
         assert len(self.dst_strides) == len(self.src_strides) == rank, "strides of another rank"
@@ -80,6 +89,7 @@ class _Code:
         usable = [dim for dim in dims if any(dim.strides)]
         self._axis = min(usable, key=self._cost, default=None)
         self._writer = FunctionWriter(2)
+        self._kinds = tuple(ELEMENTS[format] for format in spec.formats)
         self._v = VectorBuilder(self._writer, isa, isa.lanes if self._axis is not None else 1)
         others = [dim for dim in dims if dim is not self._axis]
         self._kept = [dim for dim in others if dim.strides[DST]]
@@ -121,13 +131,34 @@ class _Code:
         self, pointers: tuple[str, str], dim: Dim, index: str, step: int = 1
     ) -> tuple[str, str]:
         (dst, src), (far, near) = pointers, dim.strides
-        return self._stepped(dst, index, far * step), self._stepped(src, index, near * step)
+        return self._stepped(dst, index, far * step, DST), self._stepped(src, index, near * step)
 
-    def _stepped(self, pointer: str, index: str, stride: int) -> str:
+    def _stepped(self, pointer: str, index: str, stride: int, operand: int = SRC) -> str:
         if stride == 0:
             return pointer
         offset = index if stride == 1 else self._writer.value(f"mul nsw i64 {index}, {stride}")
-        return self._writer.offset(pointer, offset)
+        return self._writer.offset(pointer, offset, self._kinds[operand])
+
+    def _behind(self, src: str, elements: int) -> str:
+        """The address ``elements`` of the source further."""
+        return self._writer.offset(src, elements, self._kinds[SRC])
+
+    def _load(self, at: str, stride: int, first: int, count: int, rest: float = 0.0) -> str:
+        """Elements of the source as fp32; lanes without one hold ``rest``."""
+        v, format = self._v, self._spec.formats[SRC]
+        if format is Format.FP32:
+            return load_strip(v, at, stride, first, count, rest)
+        value = load_narrow(v, at, stride, first, count, format)
+        return value if count == v.lanes or not rest else filled(v, value, count, rest)
+
+    def _store(self, v: VectorBuilder, total: str, dst: str, stride: int, *strip: int) -> None:
+        """Store lanes, rounded to the result's format."""
+        first, count = strip
+        format = self._spec.formats[DST]
+        if format is Format.FP32:
+            store_strip(v, total, dst, stride, first, count)
+        else:
+            store_narrow(v, total, dst, stride, first, count, format)
 
     def _columns(self, dst: str, src: str, axis: Dim) -> None:
         """Vectors along a kept dimension: blocks of registers, then what is left."""
@@ -150,7 +181,7 @@ class _Code:
         strips = [(first, min(lanes, elements - first)) for first in range(0, elements, lanes)]
 
         def loaded(at: str) -> list[str]:
-            return [load_strip(v, at, axis.strides[SRC], *strip) for strip in strips]
+            return [self._load(at, axis.strides[SRC], *strip) for strip in strips]
 
         self._sums = len(strips)
         totals = self._folded(self._reduced, src, loaded)
@@ -158,7 +189,7 @@ class _Code:
             old = [load_strip(v, dst, axis.strides[DST], *strip) for strip in strips]
             totals = self._joined(old, totals)
         for strip, total in zip(strips, totals, strict=True):
-            store_strip(v, total, dst, axis.strides[DST], *strip)
+            self._store(v, total, dst, axis.strides[DST], *strip)
 
     def _row(self, dst: str, src: str) -> None:
         """One result, of vectors along a reduced dimension."""
@@ -169,11 +200,11 @@ class _Code:
         if full:
             vectors = Dim(full, (0, v.lanes * stride))
             dims = [*self._reduced, vectors] if full > 1 else self._reduced
-            totals = self._folded(dims, src, lambda at: [load_strip(v, at, stride, 0, v.lanes)])
+            totals = self._folded(dims, src, lambda at: [self._load(at, stride, 0, v.lanes)])
         if left:
-            rest, neutral = self._writer.offset(src, full * v.lanes * stride), self._neutral
+            rest, neutral = self._behind(src, full * v.lanes * stride), self._neutral
             partial = self._folded(
-                self._reduced, rest, lambda at: [load_strip(v, at, stride, 0, left, neutral)]
+                self._reduced, rest, lambda at: [self._load(at, stride, 0, left, neutral)]
             )
             totals = self._joined(totals, partial)
         self._store_scalar(across(v, totals[0], self._combined), dst)
@@ -182,7 +213,7 @@ class _Code:
         one = VectorBuilder(self._writer, self._isa, 1)
         if self._spec.accumulate:
             total = self._combined(one, self._writer.load("float", dst), total)
-        self._writer.store("float", total, dst)
+        self._store(one, total, dst, 1, 0, 1)
 
     def _folded(self, dims: Sequence[Dim], src: str, loaded: Loaded) -> list[str]:
         """What ``loaded`` gives at each position of the reduced dimensions, combined."""
@@ -196,7 +227,7 @@ class _Code:
         part = [Dim(trip, (0, stride)), *rest] if trip > 1 else rest
         totals = self._looped(many, trip * stride, src, lambda at: self._folded(part, at, loaded))
         if left:
-            behind = self._writer.offset(src, many * trip * stride)
+            behind = self._behind(src, many * trip * stride)
             ends = self._folded([Dim(left, (0, stride)), *rest], behind, loaded)
             totals = self._joined(totals, ends)
         return totals
@@ -222,7 +253,7 @@ class _Code:
         """Pairs, then pairs of pairs: as short a chain of additions as there can be. Sums enough
         to hide the latency are made one after the other, for want of registers."""
         if len(offsets) == 1:
-            return loaded(self._writer.offset(src, offsets[0]))
+            return loaded(self._behind(src, offsets[0]))
         middle = len(offsets) - 1 if self._sums >= REGISTERS_AT_ONCE else (len(offsets) + 1) // 2
         first = self._paired(src, offsets[:middle], loaded)
         return self._joined(first, self._paired(src, offsets[middle:], loaded))

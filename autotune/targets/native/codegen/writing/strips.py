@@ -68,6 +68,13 @@ def extracted(v: VectorBuilder, value: str, begin: int, size: int) -> str:
     return v.writer.value(f"shufflevector {given}")
 
 
+def filled(v: VectorBuilder, value: str, count: int, rest: float) -> str:
+    """A register with ``rest`` in the lanes behind the first ``count``."""
+    mask = ", ".join(f"i32 {x if x < count else v.lanes + x}" for x in range(v.lanes))
+    given = f"{v.floats} {value}, {v.floats} {v.constant(rest)}, <{v.lanes} x i32> <{mask}>"
+    return v.writer.value(f"shufflevector {given}")
+
+
 def across(v: VectorBuilder, total: str, combined: Callable[[VectorBuilder, str, str], str]) -> str:
     """The lanes of a register combined, half onto half: a float."""
     lanes = v.lanes

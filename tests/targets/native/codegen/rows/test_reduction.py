@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from autotune.isa.formats import Format
 from autotune.isa.functions import ReduceFn
 from autotune.targets.native.codegen.rows.reduction import Reduction, reduction
 from autotune.targets.native.compiling.object_code import CodeGenerator
@@ -29,7 +32,7 @@ def extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
 
 
 def view(buffer: np.ndarray, sizes: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
-    steps = tuple(4 * stride for stride in strides)
+    steps = tuple(buffer.itemsize * stride for stride in strides)
     return np.lib.stride_tricks.as_strided(buffer[MARGIN:], sizes, steps)
 
 
@@ -116,6 +119,32 @@ def test_pooling_windows(channels: int, window: int, fn: ReduceFn, isa: VectorIs
         fn, sizes, (5 * channels, channels, 1, 0, 0), (2 * row, 2 * channels, 1, row, channels)
     )
     check(spec, isa)
+
+
+@given(st.data(), st.sampled_from([Format.INT8, Format.UINT8]), st.sampled_from(ISAS))
+def test_reductions_of_bytes_are_exact_and_saturate(
+    data: st.DataObject, format: Format, isa: VectorIsa
+) -> None:
+    """Extremes and sums of whole numbers, to bytes or to fp32; what lies around stays."""
+    spec = data.draw(reductions().filter(lambda spec: spec.fn is not ReduceFn.PROD))
+    kind = np.int8 if format is Format.INT8 else np.uint8
+    result = Format.FP32 if spec.accumulate else data.draw(st.sampled_from([Format.FP32, format]))
+    spec = replace(spec, formats=(result, format))
+    rng = np.random.default_rng(1)
+    limits = np.iinfo(kind)
+    count = extent(spec.sizes, spec.src_strides) + 2 * MARGIN
+    source = rng.integers(limits.min, limits.max + 1, count).astype(kind)
+    stored = kind if result is format else np.float32
+    whole = np.full(extent(spec.sizes, spec.dst_strides) + 2 * MARGIN, 77, stored)
+    written = view(whole, spec.sizes, spec.dst_strides)
+    written[...] = 5
+    wanted, _ = expected(spec, view(source, spec.sizes, spec.src_strides), written.copy())
+    compiled(reduction(spec, isa), isa)(whole[MARGIN:], source[MARGIN:])
+    if result is format:
+        wanted = np.clip(wanted, limits.min, limits.max)
+    assert (written == wanted).all()
+    written[...] = 77
+    assert (whole == 77).all(), "wrote outside of the rectangle"
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
