@@ -12,6 +12,7 @@ from autotune.fusion.nest import Nest, Stage
 from autotune.operators.block_sparsity import zero_blocks
 from autotune.operators.op import Family
 from autotune.operators.winograd import FORMS
+from autotune.operators.winograd_conv import tile_count as winograd_tiles
 from autotune.schedule.block_sparsity import nonzero_work
 from autotune.schedule.counts import (
     batch_factors,
@@ -72,6 +73,11 @@ even for cores to share them: among 2048 of VGG-19's largest convolution none wa
 _REFILLED_TILES = 0.5
 """Price, in tiles, of doubling the keys and values of heads that loops load again. Those that stay
 over the inner loops are packed once for all of their trips."""
+_NEAR_CHANNELS, _WIDE_TILES = 64, 8.0
+"""Channels that Winograd's products make at once, and the price, in tiles, of doubling them beyond: each result is stored
+in a row far from its neighbours' (Zen 4, docs/decisions/0123-cuts-that-searches-found.md)."""
+_SHALLOW, _FEW_IMAGE_TILES = 256, 49
+"""Depth of products that hides these stores, and Winograd's tiles of an image beyond which it is cut by rows anyway."""
 _TILE_ELEMENTS = 512.0
 """Set-up of a tile in elements of traffic that take as long (edge: about 100 cycles)."""
 
@@ -128,6 +134,7 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     cost += _FAR_TILES * _doublings(between)
     cost += _FAR_TILES * _doublings(padded)
     cost += _PASSED_TILES * _doublings(passed_elements(nest, table))
+    cost += _WIDE_TILES * _wide_doublings(nest, table)
     refilled = loaded_elements(nest, table, batch_factors(nest))
     again: npt.NDArray[np.float64] = _REFILLED_TILES * refilled / max(1.0, float(refilled.min()))
     return cost + again
@@ -161,10 +168,28 @@ def _whole(nest: Nest, buffers: Iterable[int]) -> int:
     return sum(math.prod(axis.size(nest.root_shape) for axis in axes) for axes in footprints)
 
 
-def _doublings(elements: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return how often a tile's elements [n] double beyond a second-level cache."""
-    beyond: npt.NDArray[np.float64] = np.log2(np.maximum(1.0, elements / _NEAR_ELEMENTS))
+def _doublings(
+    elements: npt.NDArray[np.float64], near: float = _NEAR_ELEMENTS
+) -> npt.NDArray[np.float64]:
+    """Return how often a tile's elements [n] double beyond ``near`` ones, by default what a second-level cache holds."""
+    beyond: npt.NDArray[np.float64] = np.log2(np.maximum(1.0, elements / near))
     return beyond
+
+
+def _wide_doublings(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Return how often the channels of a tile [n] double beyond ``_NEAR_CHANNELS`` on one core, in Winograd's form of a
+    small image with products of little depth."""
+    total = np.zeros(len(table))
+    for stage in nest.stages:
+        if stage.op.family is not Family.WINOGRAD:
+            continue
+        points, depth, _ = nest.types[stage.op.inputs[1]].shape
+        tiles = winograd_tiles(nest.types[stage.output].shape, FORMS[points])
+        channels = stage.footprint[-1].dim
+        if depth < _SHALLOW and tiles <= _FEW_IMAGE_TILES and channels is not None:
+            width = table.tile[:, channels].astype(np.float64)
+            total += np.where(table.cores == 1, _doublings(width, _NEAR_CHANNELS), 0.0)
+    return total
 
 
 def _work_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:

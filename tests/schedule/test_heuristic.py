@@ -45,3 +45,18 @@ def test_cores_share_one_row_by_large_weights_and_leave_small_ones_to_one() -> N
     assert cores_of_product(1, 256, 768) == 2
     assert cores_of_product(1, 128, 512) == 2
     assert cores_of_product(1, 64, 256) == 1
+
+
+def channels_of_winograd(extent: int, channels: int) -> int:
+    """Channels of a tile of a 3×3 convolution on one core, by rule."""
+    schedule = default_schedule(nests_of(winograd(extent, channels)), Capacity(1 << 22), 1, 32, 1)
+    assert schedule is not None
+    return schedule.nests[0].tile[-1]
+
+
+def test_winograds_products_of_little_depth_are_made_in_tiles_of_64_channels() -> None:
+    """A small image alone: a large one is cut by rows, and much depth hides the stores."""
+    assert channels_of_winograd(16, 128) == 64
+    assert channels_of_winograd(28, 192) == 64
+    assert channels_of_winograd(32, 128) == 128
+    assert channels_of_winograd(16, 256) == 256

@@ -26,6 +26,7 @@ from autotune.targets.native.codegen.gemm.loops import Axis, Loops, loops_of, pa
 from autotune.targets.native.codegen.gemm.packing import PanelPack, packed_width
 from autotune.targets.native.codegen.gemm.panels import goes_in_blocks
 from autotune.targets.native.codegen.gemm.register_tile import Columns, Rows, TileSums
+from autotune.targets.native.codegen.gemm.row_sums import RowSums, sums_lie_along
 from autotune.targets.native.codegen.gemm.shape import GemmShape, VectorAxis
 from autotune.targets.native.codegen.writing.ir import FunctionWriter
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
@@ -58,7 +59,10 @@ def gemm(shape: GemmShape, isa: VectorIsa) -> MicroKernel:
     width = shape.panel if shape.panel is not None else packed_width(source, isa)
     loops = source if width is None else packed(source, width)
     local = source if shape.panel is None and width is not None else None
-    blocking = best_blocking(loops, isa, width, outside=None if local is None else False)
+    outside = None if local is None else False
+    if local is None and sums_lie_along(loops, isa):
+        width, outside = isa.lanes, False
+    blocking = best_blocking(loops, isa, width, outside=outside)
     writer = FunctionWriter(len(shape.operands), shape.numbers)
     GemmWriter(writer, isa, shape, loops, blocking, conditions(writer, shape), local).write()
     return writer.finish()
@@ -246,6 +250,9 @@ class GemmWriter:
 
     def _sums(self, columns: Columns, rows: Rows, place: Place) -> list[str]:
         """The sums of a tile, as vectors of floats."""
+        if self.local is None and sums_lie_along(self.loops, self.isa):
+            along = RowSums(self.writer, self.isa, columns, rows, self.loops.reductions)
+            return along.write(place.lanes, place.scalars)
         coming = self.blocking.coming if place.coming else 0
         reductions, format = self.loops.reductions, self.shape.panel_format
         sums = TileSums(

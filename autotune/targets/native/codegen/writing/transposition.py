@@ -1,4 +1,4 @@
-"""Transposes a square of registers with shuffles alone, for packers of what lies the other way."""
+"""Transposes a square of registers with shuffles alone, for packers of what lies the other way, or adds up each one's lanes."""
 
 from __future__ import annotations
 
@@ -26,6 +26,32 @@ def transposed(writer: FunctionWriter, isa: VectorIsa, rows: Sequence[str]) -> l
         for b, value in enumerate(_shuffled(writer, isa, [each[j] for each in within], BLOCK)):
             found[j + BLOCK * b] = value
     return found
+
+
+def folded(writer: FunctionWriter, isa: VectorIsa, rows: Sequence[str]) -> str:
+    """The sum of all lanes of register j as element j, of as many registers as one has lanes: 30 shuffles of 16."""
+    assert len(rows) == isa.lanes, "no square"
+    within = [
+        _folded(writer, isa, rows[first : first + BLOCK], 1) for first in range(0, isa.lanes, BLOCK)
+    ]
+    return _folded(writer, isa, within, BLOCK)
+
+
+def _folded(writer: FunctionWriter, isa: VectorIsa, values: Sequence[str], unit: int) -> str:
+    """The sum of a transpose of ``unit`` floats each: both halves of a perfect shuffle are added at once."""
+    kind, lanes, found = vector(isa.lanes), isa.lanes, list(values)
+    masks = _interleaving(lanes, unit)
+    while len(found) > 1:
+        half = len(found) // 2
+        pairs = [
+            [
+                writer.value(f"shufflevector {kind} {x}, {kind} {y}, <{lanes} x i32> <{mask}>")
+                for mask in masks
+            ]
+            for x, y in zip(found[:half], found[half:], strict=True)
+        ]
+        found = [writer.value(f"fadd {kind} {low}, {high}") for low, high in pairs]
+    return found[0]
 
 
 def _shuffled(

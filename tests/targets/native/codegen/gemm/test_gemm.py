@@ -158,6 +158,9 @@ def test_every_instruction_set_has_code_that_calls_nothing(
         replace(dense(40, 61, 70), b_k0=1, b_n0=75),
         replace(dense(20, 5, 16), b_k0=1, b_n0=16),
         replace(dense(3, 64, 2100), b_k0=1, b_n0=2100),
+        replace(dense(1, 61, 70, epilogue=When.ALWAYS, scale=0.125, adds=True), b_k0=1, b_n0=75),
+        replace(dense(4, 33, 64, accumulate=When.BY_LEVEL), b_k0=1, b_n0=64),
+        replace(dense(2, 40, 3 * 37), k1=3, k0=37, a_k1=37, b_k1=40, b_k0=1, b_n0=130),
         convolution(14, 16, 24, epilogue=When.BY_LEVEL, last=1, accumulate=When.BY_LEVEL),
         convolution(7, 8, 40, epilogue=When.ALWAYS, bias=BiasAxis.M, adds=True),
         convolution(7, 8, 16, epilogue=When.ALWAYS, bias=BiasAxis.N0),
@@ -258,6 +261,14 @@ def test_panels_of_a_single_row_are_narrow_where_an_l2_cache_keeps_the_weights()
         kept, streamed = dense(1, 768, 256), dense(1, 1024, 1024)
         assert panel_width(kept, isa) == ROW_VECTORS * isa.lanes
         assert panel_width(streamed, isa) > ROW_VECTORS * isa.lanes
+
+
+@pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
+def test_a_query_by_keys_in_rows_of_memory_inserts_no_lane_by_itself(isa: VectorIsa) -> None:
+    for rows, inserts in ((1, False), (4, False), (5, True)):
+        text = gemm(replace(dense(rows, 256, 64), b_k0=1, b_n0=64), isa).ir
+        lanes = [line for line in text.splitlines() if "insertelement" in line]
+        assert any("poison" not in line for line in lanes) is inserts, rows
 
 
 PREFETCH_OF_PANELS = "i32 0, i32 2, i32 1)"
