@@ -32,8 +32,8 @@ Written by `make bench-misjudged`. Every machine states the spec `{stated}` and 
 estimate is wrong. Each was calibrated as a user's machine is, on {budget:,} programs of {networks} networks and of generated
 graphs. Errors and regrets are of held-out networks, regrets of some five schedules a group. *formula* is the plain analytic
 estimate, *shipped* the model in the package, *guided* trees that correct it, *raw* prices of counted work with trees on
-what these leave. The one that *answers* is chosen by regret first, then by error; a dash says that raw was not trained, or given
-up after one fold.
+what these leave. The one that *answers* is chosen by regret first, then by error; where it errs clearly less but chooses worse,
+the formula chooses and it prices. A dash says that raw was not trained, or given up after one fold.
 
 {table}
 
@@ -52,6 +52,7 @@ def measured(hidden: Hidden, folder: Path) -> Mapping[str, Any]:
         result = calibrate(target, budget=BUDGET, graphs=graphs, store=store)
     found = {
         "kind": result.model.kind,
+        "chooses": result.model.chooser.kind,
         "failed": result.failed,
         "metrics": {name: float(value) for name, value in result.metrics.items()},
     }
@@ -66,7 +67,8 @@ def table(found: Mapping[str, Mapping[str, Any]]) -> Table:
         metrics, kind = one["metrics"], one["kind"]
         cells = [_cell(metrics, contender) for contender in CONTENDERS]
         held = f"{metrics['within_10']:.0%}, {metrics['coverage']:.0%}"
-        rows.append((name, MACHINES[name].doc, *cells, kind, held))
+        answers = kind if one.get("chooses", kind) == kind else f"{kind}, choices of the formula"
+        rows.append((name, MACHINES[name].doc, *cells, answers, held))
     columns = ("machine", "hidden", *CONTENDERS, "answers", "within ±10 %, in its interval")
     title = "Mean error / top-1 regret:"
     return Table(title, columns, tuple(rows))

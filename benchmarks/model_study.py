@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.first_choice import cautious
 from autotune.cost_model.fitting import fit
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.verifier import Verifier, can_verify
@@ -108,7 +109,7 @@ class Study:
             kinds.append(_kind(model))
             for one, at in self._programs():
                 if self.fold[one.network] == fold:
-                    found[stages[0]][:, at] = asked = _asked(draft, one)
+                    found[stages[0]][:, at] = asked = _chosen(draft, one)
                     found[OURS][:, at] = _verified(model, one, asked)
         return found, tuple(kinds)
 
@@ -177,6 +178,14 @@ def _asked(model: CostModel, programs: Programs) -> Floats:
         table = ScheduleTable.of(nest, [schedule.nests[at] for schedule in programs.schedules])
         found += model.estimate(nest, table).columns[:3]
     return found
+
+
+def _chosen(model: CostModel, programs: Programs) -> Floats:
+    """Return what a model predicts of a group's schedules [3, n], as little as the least for the one that it chooses."""
+    asked = _asked(model, programs)
+    if model.chooser is not model:
+        asked[0] = cautious(asked[0], _asked(model.chooser, programs)[0], np.inf)
+    return asked
 
 
 def _verified(model: CostModel, programs: Programs, asked: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """Which of several models answers for a machine: each predicts networks that it was not trained on.
 
-A contender takes the place of a simpler one only if it chooses no worse (``HeldOut.improves_on``). A raw one also has to
-err clearly less: its predictions of operators that no training saw are bounded by no analysis.
+A contender takes the place of a simpler one only if it chooses no worse (``HeldOut.improves_on``). One that prices better
+but chooses worse prices what the plain formula chooses. A raw one has to do both, and to err clearly less: its predictions of operators that no training saw are bounded by no analysis.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ more measurements err alike."""
 class Chosen:
     """What answers: ``ratios`` trained on everything, and how such ratios predicted what was ``held`` out. ``all`` are
     the held-out predictions of every contender by its kind, the plain formula's first; of a raw model only where it
-    was trained on all folds. ``data`` [r] are the rows that were held out, of which those that are ``sure`` [r]
+    was trained on all folds. The formula chooses among schedules where ``held`` tells an order of its own. ``data`` [r] are the rows that were held out, of which those that are ``sure`` [r]
     calibrate; ``judged`` are those that all contenders predicted."""
 
     held: HeldOut
@@ -46,6 +46,11 @@ class Chosen:
     data: Dataset
     sure: Mask
     judged: Dataset
+
+    @property
+    def formula_chooses(self) -> bool:
+        """True if what answers prices the plain formula's choices."""
+        return self.held.order is not None
 
     def metrics(self) -> dict[str, float]:
         """Return the figures of what answers, with error and regret of every contender; the coverage is that of rows
@@ -123,9 +128,13 @@ def _with_raw(
 def last_improvement(
     contenders: Sequence[tuple[HeldOut, Ratios]], data: Dataset
 ) -> tuple[HeldOut, Ratios]:
-    """Return the last contender that improves on the one chosen before it; the simplest come first."""
-    chosen = contenders[0]
-    for one in contenders[1:]:
-        if one[0].improves_on(chosen[0], data):
-            chosen = one
+    """Return the last contender that improves on the one chosen before it; the simplest come first. One that does not,
+    but errs clearly less, still does where the first, the plain formula, chooses."""
+    chosen = formula, _ = contenders[0]
+    for held, ratios in contenders[1:]:
+        priced = held.choosing_by(formula)
+        if held.improves_on(chosen[0], data):
+            chosen = held, ratios
+        elif held.errs_clearly_less(chosen[0], data) and priced.improves_on(chosen[0], data):
+            chosen = priced, ratios
     return chosen

@@ -56,8 +56,8 @@ def fit(
 ) -> CostModel:
     """Train a model on measurements of one machine; failed ones are left out.
 
-    Held-out predictions decide whether trees correct the analytic formula (``HeldOut.improves_on``): no
-    model chooses worse than its plain formula. With a shared model as ``base``, train what
+    Held-out predictions decide whether trees correct the analytic formula (``HeldOut.improves_on``): where these
+    price better but choose worse, they price what the formula chooses. With a shared model as ``base``, train what
     that leaves; it stays as it is where this is no better, and for fewer than ``MIN_RECORDS``
     measurements. Where the best of these errs by ``choosing.MISJUDGED`` or more, a raw model contends too, on
     ``choosing.RAW_ROWS`` measurements at most.
@@ -83,7 +83,7 @@ def fit(
         return network_quantile(held.scores[rows], data.networks[rows], COVERAGE)
 
     scale, factor = _calibrated(held, data, chosen.sure, seed, holding)
-    learned = _learned(ratios, scale, factor, held)
+    learned = _learned(ratios, scale, factor, held, chosen.formula_chooses)
     origin = _provenance(data, seed, base, ratios.is_raw)
     return CostModel(
         spec, learned, chosen.metrics(), held.misjudged(data, WORST), provenance=origin
@@ -129,7 +129,7 @@ def extended(
         return None
     everywhere = np.ones(len(data), dtype=bool)
     ratios = train(data, everywhere, seed, before.base, before=before)
-    grown = Learned(ratios, learned.scale, learned.factor)
+    grown = Learned(ratios, learned.scale, learned.factor, formula_chooses=learned.formula_chooses)
     known, x = learned.known_support, data.main_x
     if known is not None and learned.support is not None and grown.support is not None:
         known = moved_percentiles(known, learned.support.of(x), grown.support.of(x))
@@ -190,10 +190,12 @@ def _calibrated(
     return scale, factor
 
 
-def _learned(ratios: Ratios, scale: Forest, factor: float, held: HeldOut) -> Learned:
+def _learned(
+    ratios: Ratios, scale: Forest, factor: float, held: HeldOut, formula_chooses: bool = False
+) -> Learned:
     """Return the trained parts, with supports calibrated by held-out predictions."""
     support = held.support if ratios.cycle_forests else Support((scale,)).of(held.x)
-    return Learned(ratios, scale, factor, percentiles(support))
+    return Learned(ratios, scale, factor, percentiles(support), formula_chooses)
 
 
 def _provenance(

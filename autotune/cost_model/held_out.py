@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,9 @@ from autotune.cost_model.metrics import (
     group_metrics,
     mape,
     median_error,
-    regret,
     relative_errors,
+    rows_of_groups,
     within,
-    within_groups,
 )
 from autotune.cost_model.support import Support
 from autotune.cost_model.training import (
@@ -36,6 +35,7 @@ from autotune.cost_model.training import (
     singles,
     train,
 )
+from autotune.store.records import HALF_TRUST_ERROR
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -45,8 +45,7 @@ FEWEST_CHOICES = 30
 """Groups with a choice from which on a lower regret outweighs a larger error."""
 
 SAME_REGRET = 0.002
-"""Difference of regrets that no measurement tells: programs repeat to 1.5 % on a CPU, and costs of choices that differ by
-less are as good."""
+"""Difference of regrets that half of the error outweighs."""
 
 HOPEFUL = 1.25
 """Error of a raw model on one fold, over the best other one's, up to which the other folds are trained too."""
@@ -62,6 +61,18 @@ def in_threads(learn: Callable[[int], None], folds: Iterable[int]) -> None:
     """Train ``WORKERS`` folds at a time: training leaves Python, each fold on one core."""
     with ThreadPoolExecutor(WORKERS) as pool:
         list(pool.map(learn, folds))
+
+
+def is_loss(gain: Floats, noise: Floats, allowed: float = 0.0) -> bool:
+    """Return True if choices are worse than a simpler model's, whose regrets are larger by ``gain`` [g].
+
+    Each is known to a standard error of ``noise`` [g], so that their mean tells no loss of less than two of its own.
+    Costs that are counted have none: there every loss counts that is more than ``allowed``.
+    """
+    if not len(gain):
+        return False
+    blur = 2.0 * float(np.sqrt((noise**2).sum())) / len(gain)
+    return bool(gain.mean() < -max(allowed, blur))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +92,7 @@ class HeldOut:
 
     ``error`` is log(measured / predicted) cycles. ``scores`` are its size over the predicted size. ``low`` and ``high``
     bound the interval in cycles. ``support`` is that of the trees for cycles, NaN without any. ``x`` [r, F] is what
-    trees read of each measurement's main nest.
+    trees read of each measurement's main nest. Schedules are chosen by ``order`` [r] (None: by cycles).
     """
 
     cycles: Floats
@@ -93,32 +104,53 @@ class HeldOut:
     high: Floats
     support: Floats
     x: Rows
+    order: Floats | None = None
 
     def take(self, rows: Mask) -> HeldOut:
         """Return the predictions of some ``rows`` [r]."""
-        return HeldOut(*(getattr(self, field.name)[rows] for field in fields(self)))
+        order = None if self.order is None else self.order[rows]
+        names = [field.name for field in fields(self) if field.name != "order"]
+        return HeldOut(*(getattr(self, name)[rows] for name in names), order)
+
+    @property
+    def choices(self) -> Floats:
+        """Scores [r] by which schedules of a group are chosen, the least first."""
+        return self.cycles if self.order is None else self.order
+
+    def choosing_by(self, other: HeldOut) -> HeldOut:
+        """Return the same costs, with the choices of another model."""
+        return replace(self, order=other.choices)
 
     def improves_on(self, simpler: HeldOut, data: Dataset) -> bool:
         """Return True if these predictions earn their place beside those of a simpler model.
 
-        They do with a smaller error and no larger regret, however few groups tell. They also do with a larger error if
-        the regret is clearly lower: by two standard errors of the differences of ``FEWEST_CHOICES`` groups or more.
-        With at most half the error, a regret may be larger by up to ``SAME_REGRET``; where programs are timed, with an
-        error that is clearly less as well.
+        They do with a smaller error and choices that are no worse, however few groups tell (``is_loss``). They
+        also do with a larger error if the regret is clearly lower: by two standard errors of the differences of
+        ``FEWEST_CHOICES`` groups or more. With at most half the error, a regret may be larger by up to ``SAME_REGRET``.
         """
-        keys = data.keys.tolist()
-        ours, theirs = (
-            within_groups(regret, data.cycles, one.cycles, keys) for one in (self, simpler)
-        )
-        gain = theirs - ours
+        gain, noise = self.gains_on(simpler, data)
         mean, spread = float(gain.mean()) if len(gain) else 0.0, np.inf
         if len(gain) >= FEWEST_CHOICES:
             spread = float(gain.std(ddof=1)) / np.sqrt(len(gain))
         error, other = (mape(data.cycles, one.cycles) for one in (self, simpler))
-        is_timed = data.spec.timed
-        is_clear = error <= 0.5 * other or (is_timed and self.errs_clearly_less(simpler, data))
-        allowed = SAME_REGRET if is_clear else 0.0
-        return bool(mean > 2.0 * spread or (mean >= -allowed and error < other))
+        allowed = SAME_REGRET if error <= 0.5 * other else 0.0
+        return bool(mean > 2.0 * spread or (error < other and not is_loss(gain, noise, allowed)))
+
+    def gains_on(self, simpler: HeldOut, data: Dataset) -> tuple[Floats, Floats]:
+        """Return how much less regret than a simpler model's each group [g] has that leaves a choice, and the standard
+        error of that difference [g]: both choices were measured, and repeat as their trust tells."""
+        fastest, cost, error = [], [], []
+        for rows in rows_of_groups(data.keys.tolist()):
+            if len(rows) > 1:
+                pair = [rows[np.argmin(one.choices[rows])] for one in (self, simpler)]
+                fastest.append(data.cycles[rows].min())
+                cost.append(data.cycles[pair])
+                error.append(np.zeros(2) if pair[0] == pair[1] else _error_of(data.trust[pair]))
+        if not fastest:
+            return np.empty(0), np.empty(0)
+        ratio = np.array(cost) / np.array(fastest)[:, None]
+        noise = np.sqrt(((ratio * np.array(error)) ** 2).sum(axis=1))
+        return np.asarray(ratio[:, 1] - ratio[:, 0]), np.asarray(noise)
 
     def errs_clearly_less(self, simpler: HeldOut, data: Dataset) -> bool:
         """Return True if the mean error of networks is smaller than a simpler model's by two standard errors of their
@@ -145,7 +177,7 @@ class HeldOut:
             "median_error": median_error(data.cycles, self.cycles),
             "within_5": within(data.cycles, self.cycles, 0.05),
             "within_10": within(data.cycles, self.cycles, 0.10),
-            **group_metrics(data.cycles, self.cycles, keys),
+            **group_metrics(data.cycles, self.choices, keys),
             "coverage": coverage(data.cycles[known], self.low[known], self.high[known]),
             "energy_mape": mape(data.energy_fj, self.energy_fj),
             "dram_mape": mape(data.dram_bytes, self.dram_bytes),
@@ -158,7 +190,7 @@ class HeldOut:
         keys = data.keys.tolist()
         return {
             f"{kind}_mape": mape(data.cycles, self.cycles),
-            f"{kind}_top1_regret": group_metrics(data.cycles, self.cycles, keys)["top1_regret"],
+            f"{kind}_top1_regret": group_metrics(data.cycles, self.choices, keys)["top1_regret"],
         }
 
     def misjudged(self, data: Dataset, count: int) -> tuple[Misjudged, ...]:
@@ -176,6 +208,11 @@ class HeldOut:
             for key, own in rows.items()
         ]
         return tuple(sorted(found, key=lambda m: -abs(np.log(m.factor)))[:count])
+
+
+def _error_of(trust: Floats) -> Floats:
+    """Return the relative standard errors [n] of costs of some ``trust`` [n] (``Record.trust``)."""
+    return np.asarray(HALF_TRUST_ERROR * np.sqrt(1.0 / trust - 1.0))
 
 
 def hold_out(

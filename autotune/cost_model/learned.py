@@ -19,12 +19,14 @@ Floats = npt.NDArray[np.float64]
 class Learned:
     """The trained parts: trees for the ratios to the analytic costs, trees for the size of the
     cycles' log error (None: 1 everywhere), the conformal factor on it, and percentiles of the support of
-    held-out training rows (None: not known)."""
+    held-out training rows (None: not known). ``formula_chooses`` where trees price better than the plain formula, but
+    choose worse among schedules of a group."""
 
     ratios: Ratios
     scale: Forest | None
     factor: float
     known_support: Floats | None = None
+    formula_chooses: bool = False
 
     @cached_property
     def support(self) -> Support | None:

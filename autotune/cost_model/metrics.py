@@ -83,7 +83,9 @@ def within_groups(
 ) -> Floats:
     """Return a figure of every group with at least ``fewest`` rows [g], in the order they first occur."""
     figures = [
-        figure(actual[rows], predicted[rows]) for rows in _rows(groups) if len(rows) >= fewest
+        figure(actual[rows], predicted[rows])
+        for rows in rows_of_groups(groups)
+        if len(rows) >= fewest
     ]
     return np.array(figures, dtype=np.float64)
 
@@ -109,7 +111,7 @@ def group_metrics(
     }
 
 
-def _rows(groups: Sequence[Hashable]) -> Iterator[Ints]:
+def rows_of_groups(groups: Sequence[Hashable]) -> Iterator[Ints]:
     rows: dict[Hashable, list[int]] = {}
     for index, group in enumerate(groups):
         rows.setdefault(group, []).append(index)

@@ -151,8 +151,14 @@ class CostModel:
         if self.is_raw:
             return self
         ratios = self.learned.ratios.as_formula()
-        learned = replace(self.learned, ratios=ratios, known_support=None)
+        learned = replace(self.learned, ratios=ratios, known_support=None, formula_chooses=False)
         return CostModel(self.spec, learned, self.metrics, shared=self.is_shared)
+
+    @property
+    def chooser(self) -> CostModel:
+        """What chooses among schedules of a group, which this model prices: the plain formula where trees were found to
+        choose worse."""
+        return self.formula if self.learned.formula_chooses else self
 
     @property
     def cycle_forests(self) -> tuple[Forest, ...]:
@@ -276,6 +282,7 @@ class CostModel:
             self.provenance,
             self.learned.known_support,
             self.is_raw,
+            self.learned.formula_chooses,
         )
 
     @classmethod
@@ -289,7 +296,9 @@ class CostModel:
         is_refined = any(name.startswith("base ") for name in trees)
         base = _ratios(trees, "base ", costs, None) if is_refined else None
         ratios = replace(_ratios(trees, "", costs, base), is_raw=file.is_raw)
-        learned = Learned(ratios, trees.get("scale"), file.factor, file.support)
+        learned = Learned(
+            ratios, trees.get("scale"), file.factor, file.support, file.formula_chooses
+        )
         return cls(
             spec,
             learned,

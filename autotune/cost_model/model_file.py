@@ -41,6 +41,7 @@ def pack(
     provenance: Provenance | None = None,
     support: Floats | None = None,
     is_raw: bool = False,
+    formula_chooses: bool = False,
 ) -> bytes:
     """Header length, header, ``parts`` one after the other. A shared model is for every machine with the
     spec's kind of memory; ``support`` are percentiles of its training set."""
@@ -50,6 +51,7 @@ def pack(
             "format": FORMAT_VERSION,
             "feature_version": FEATURE_VERSION,
             "raw": is_raw,
+            "formula_chooses": formula_chooses,
             "features": list(corrected_model(spec, is_raw).feature_names),
             "profile_id": None if shared else spec.profile_id,
             "memory": spec.memory.value,
@@ -69,7 +71,7 @@ def pack(
 class Unpacked:
     """The content of a file: parts by name, conformal factor, metrics, unit costs, what it was trained on,
     and percentiles of its support (both None in files of before they were kept); ``is_raw`` where its trees correct
-    counted work at prices instead of analytic cycles."""
+    counted work at prices instead of analytic cycles, ``formula_chooses`` where these choose among schedules."""
 
     parts: dict[str, bytes]
     factor: float
@@ -78,6 +80,7 @@ class Unpacked:
     provenance: Provenance | None
     support: Floats | None
     is_raw: bool = False
+    formula_chooses: bool = False
 
 
 def unpack(blob: bytes, spec: HardwareSpec) -> Unpacked:
@@ -122,6 +125,7 @@ def unpack(blob: bytes, spec: HardwareSpec) -> Unpacked:
         _provenance(header),
         None if known is None else np.array(known, dtype=np.float64),
         is_raw,
+        bool(header.get("formula_chooses")),
     )
 
 

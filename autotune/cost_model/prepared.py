@@ -48,6 +48,10 @@ class PreparedGroup:
             raise ScheduleError(f"{name_of(group)}: {nests.reason}")
         self.nests = nests
         self._analysts = tuple(Analyst(model, nest) for nest in nests)
+        chooser = model.chooser
+        self._choosers = self._analysts
+        if chooser is not model:
+            self._choosers = tuple(Analyst(chooser, nest) for nest in nests)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -114,8 +118,9 @@ class PreparedGroup:
         """The schedule of the fewest cycles, or the reason why none is legal."""
         parts, total = [], np.zeros(6)
         total[5] = np.nan
-        for nest, analyst in zip(self.nests, self._analysts, strict=True):
-            found = self._best_of(nest, analyst)
+        trios = zip(self.nests, self._choosers, self._analysts, strict=True)
+        for nest, chooser, analyst in trios:
+            found = self._best_of(nest, chooser, analyst)
             if found is None:
                 size = self._model.spec.scratchpad.size_bytes
                 return Rejection(f"no tile fits {size} bytes; fuse less")
@@ -127,12 +132,15 @@ class PreparedGroup:
     def _enumerate(self, nest: Nest, limit: int) -> ScheduleTable:
         return enumerate_on(nest, self._model.spec, limit, np.random.default_rng(0))
 
-    def _best_of(self, nest: Nest, analyst: Analyst) -> tuple[NestSchedule, Estimate] | None:
-        """Return the best schedule of a nest with its estimate: enumerated, then its neighbours."""
+    def _best_of(
+        self, nest: Nest, chooser: Analyst, analyst: Analyst
+    ) -> tuple[NestSchedule, Estimate] | None:
+        """Return the best schedule of a nest by the ``chooser`` with its estimate by the ``analyst``: enumerated, then its
+        neighbours."""
         table = self._enumerate(nest, ENUMERATED)
         if not len(table):
             return None
-        forecast = analyst.forecast(table, Best(REFINED))
+        forecast = chooser.forecast(table, Best(REFINED))
         for _ in range(ROUNDS):
             order = np.argsort(forecast.cycles, kind="stable")[:REFINED]
             table, forecast = table.take(order), forecast.take(order)
@@ -140,8 +148,10 @@ class PreparedGroup:
             if not len(near):
                 break
             asked = Best(REFINED, float(forecast.cycles[-1]))
-            table, forecast = table.then(near), forecast.then(analyst.forecast(near, asked))
+            table, forecast = table.then(near), forecast.then(chooser.forecast(near, asked))
         best = np.array([np.argmin(forecast.cycles)])
+        if chooser is not analyst:
+            return table.row(int(best[0])), analyst.estimate(table.take(best))
         return table.row(int(best[0])), self._model.completed(forecast.take(best))
 
     def _neighbours(self, nest: Nest, table: ScheduleTable) -> ScheduleTable:

@@ -26,6 +26,7 @@ from autotune.cost_model.bound.kernel_prices import (
 from autotune.cost_model.bound.program_work import program_work
 from autotune.cost_model.core_caches import core_caches
 from autotune.cost_model.dataset import Dataset, dataset
+from autotune.cost_model.first_choice import PROMISED, cautious
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.metrics import mape, median_error, regret, within, within_groups
 from autotune.cost_model.training import COVERAGE, FOLDS, Growth, boost, conformal_quantile, folds
@@ -52,10 +53,6 @@ MIN_PROGRAMS = 50
 KERNEL_TREES = Growth(rounds=300, depth=5, eta=0.05, leaf_weight=3.0, pull=5.0)
 """Trees over kernel prices: depth 5 leaves 6.5 % in the median, depth 4 7.0 % and depth 3 7.2 % on the same
 3 210 programs."""
-PROMISED = 1.3
-"""How many times cheaper than the formula's first choice another schedule must be, to be chosen instead. On 35 held-out
-networks the regret was 8.0 % without, 7.6 % at 1.16, and from 1.22 on the formula's 6.8 %. Where it chooses worse than
-the formula even so, the formula's choice always stays."""
 SHARE_DIGITS, SIZE_STEP = 2, 0.5
 """Digits of a share that trees see, and steps of the logarithm of cycles."""
 _LENGTH_BYTES = 8
@@ -66,20 +63,6 @@ def is_better(metrics: Mapping[str, float], others: Mapping[str, float]) -> bool
     groups."""
     chooses_worse = metrics["top1_regret"] > metrics["formula_top1_regret"]
     return not chooses_worse and metrics["mape"] < others["mape"]
-
-
-def cautious(cycles: Floats, formula: Floats, promised: float = PROMISED) -> Floats:
-    """Return ``cycles`` [n] of a group's schedules, as little as the least for the first choice by the ``formula``
-    [n], unless another is ``promised`` times cheaper.
-
-    Schedules of a group differ by less than the second stage errs, and of hundreds its first choice is the one
-    that it is most wrong about. The formula, fitted to whole programs, chooses better among near equals.
-    """
-    first, best = int(np.argmin(formula)), int(np.argmin(cycles))
-    chosen = cycles.copy()
-    if first != best and cycles[best] < np.inf and cycles[first] <= promised * cycles[best]:
-        chosen[first] = np.nextafter(cycles[best], 0.0)
-    return chosen
 
 
 def can_verify(spec: HardwareSpec) -> bool:

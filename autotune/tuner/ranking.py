@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.estimate import Best, Forecast
+from autotune.cost_model.first_choice import cautious
 from autotune.cost_model.model import CostModel
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
@@ -104,11 +105,15 @@ class Ranking:
 
     def predict(self, group: Group, schedules: Sequence[Schedule]) -> Ranked:
         """Predict schedules of a legal group, in their order."""
+        return self._priced(group, Ranked(tuple(schedules), self._estimated(group, schedules)))
+
+    def _estimated(self, group: Group, schedules: Sequence[Schedule]) -> Floats:
+        """Return what the first stage predicts of schedules of a legal group, as ``Ranked.values`` [5, n]."""
         values = np.zeros((5, len(schedules)))
         for at, nest in enumerate(legal_nests(group, self.spec) or ()):
             table = ScheduleTable.of(nest, [schedule.nests[at] for schedule in schedules])
             values += self.model.estimate(nest, table).columns
-        return self._priced(group, Ranked(tuple(schedules), values))
+        return values
 
     @property
     def _is_verified(self) -> bool:
@@ -117,13 +122,15 @@ class Ranking:
 
     @property
     def _drafting(self) -> CostModel:
-        """The first stage: the plain formula where a second follows."""
-        return self.model.formula if self._is_verified else self.model
+        """The first stage: the plain formula where a second follows, or where it chooses better than the model."""
+        if self.objective.weighs_energy:
+            return self.model
+        return self.model.formula if self._is_verified else self.model.chooser
 
     def _verified(self, group: Group, ranked: Ranked, count: int) -> Ranked:
         """Return the ``count`` best by the first stage in the order of the second, if there is one."""
         if not self._is_verified:
-            return ranked
+            return ranked if self._drafting is self.model else self._repriced(group, ranked)
         draft = Ranked(ranked.schedules[:count], ranked.values[:, :count])
         priced = self._priced(group, draft, draft.values[0])
         order = self._order(priced.values)
@@ -139,6 +146,13 @@ class Ranking:
         cycles = verifier.cycles(group, ranked.schedules, formula)
         interval = np.stack([cycles, cycles / verifier.spread, cycles * verifier.spread])
         return Ranked(ranked.schedules, np.concatenate([interval, ranked.values[3:]]))
+
+    def _repriced(self, group: Group, ranked: Ranked) -> Ranked:
+        """Return schedules that the plain formula ranked with the model's costs, its first choice first."""
+        values = self._estimated(group, ranked.schedules)
+        values[0] = cautious(values[0], ranked.values[0], np.inf)
+        order = self._order(values)
+        return Ranked(tuple(ranked.schedules[i] for i in order.tolist()), values[:, order])
 
     def _rank_nest(self, nest: Nest, effort: Effort, rng: np.random.Generator) -> Ranked:
         table = enumerate_on(nest, self.spec, effort.enumerated, rng)

@@ -12,6 +12,7 @@ import pytest
 
 from autotune.cost_model.cost import Cost, FusionGain
 from autotune.cost_model.fitting import fit
+from autotune.cost_model.model import CostModel
 from autotune.cost_model.predictor import Predictor
 from autotune.cost_model.predictor_file import MAGIC
 from autotune.cost_model.scratchpad.model import ScratchpadModel
@@ -23,6 +24,8 @@ from autotune.schedule.fit import check
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.store.store import Store
 from autotune.targets.emulator.target import EmulatorTarget
+from autotune.tuner.objective import Objective
+from autotune.tuner.ranking import QUICK, Ranking
 from tests.cost_model.measured import SPEC, drawn, observations
 
 CONV = layer("conv", (1, 8, 12, 12), (8, 8, 3, 3), pads=1)
@@ -78,6 +81,32 @@ def test_the_best_schedule_is_legal_and_no_worse_than_any_enumerated(
     tried = predictor.predict_batch(group, predictor.schedules(group))
     assert best.cycles <= tried.cycles.min() * (1 + 1e-6)
     assert predictor.predict(group, best.schedule).cycles == pytest.approx(best.cycles, rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_where_the_formula_chooses_its_choice_is_priced_by_the_trees(
+    predictor: Predictor, seed: int
+) -> None:
+    model = predictor.model
+    learned = replace(model.learned, formula_chooses=True)
+    model = CostModel(SPEC, learned, model.metrics, provenance=model.provenance)
+    model = CostModel.from_bytes(model.to_bytes(), SPEC)
+    assert model.kind == "guided" and model.chooser.kind == "formula"
+    group, _, _ = drawn(np.random.default_rng(seed))
+    found, formula = Predictor(model), Predictor(model.formula)
+    schedule = formula.best_schedule(group)
+    assert found.best_schedule(group) == schedule
+    cost = predictor.predict(group, schedule)
+    assert found.predict(group).cycles == pytest.approx(cost.cycles, rel=1e-5)
+    assert found.predict(group, schedule).cycles == pytest.approx(cost.cycles, rel=1e-5)
+    ranked = Ranking(model, SPEC, Objective.LATENCY, 0).rank(group, QUICK)
+    draft = Ranking(model.formula, SPEC, Objective.LATENCY, 0).rank(group, QUICK)
+    assert set(ranked.schedules) == set(draft.schedules)
+    assert ranked.schedules[0] == draft.schedules[0]
+    trees = Ranking(predictor.model, SPEC, Objective.LATENCY, 0)
+    priced = trees.predict(group, ranked.schedules).values
+    np.testing.assert_allclose(ranked.values[0, 1:], priced[0, 1:])
+    np.testing.assert_allclose(ranked.values[0, 0], priced[0].min())
 
 
 def test_answers_are_the_same_whatever_tensors_are_called(predictor: Predictor) -> None:

@@ -13,14 +13,13 @@ import pytest
 from autotune.cost_model import verifier as module
 from autotune.cost_model.bound.kernel_kinds import KERNEL_PRICES
 from autotune.cost_model.bound.kernel_prices import kernel_cycles
+from autotune.cost_model.first_choice import PROMISED, cautious
 from autotune.cost_model.fitting import fit
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.verifier import (
-    PROMISED,
     Verifier,
     bound_work,
     can_verify,
-    cautious,
     is_better,
 )
 from autotune.cost_model.version import FEATURE_VERSION

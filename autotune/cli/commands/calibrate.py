@@ -26,6 +26,7 @@ from autotune.cli.progress import progress
 from autotune.tuner.progress import CALIBRATION_STAGES
 
 if TYPE_CHECKING:
+    from autotune.cost_model.model import CostModel
     from autotune.tuner.calibrate import CalibrationResult
     from autotune.tuner.calibrate_groups import GroupCalibration
 
@@ -132,6 +133,7 @@ def _document(result: CalibrationResult) -> dict[str, Any]:
         "known_before": result.known_before,
         "seconds": result.seconds,
         "model": result.model.kind,
+        "chooses": result.model.chooser.kind,
         "kept": result.kept,
         "metrics": {name: float(value) for name, value in result.metrics.items()},
         "worst": [asdict(group) for group in result.worst],
@@ -156,6 +158,13 @@ def _second_stage(metrics: Mapping[str, float]) -> dict[str, str]:
     }
 
 
+def _choice(model: CostModel) -> str:
+    """Say what chooses among the schedules of a group."""
+    if model.learned.formula_chooses:
+        return "prices what the formula chooses, for it chooses worse itself"
+    return "chooses no worse than the formula on held-out networks"
+
+
 def _print_result(result: CalibrationResult) -> None:
     metrics = result.metrics
     print_facts(
@@ -164,7 +173,7 @@ def _print_result(result: CalibrationResult) -> None:
             f"{result.known_before} known before, {result.doubtful} doubtful ones twice",
             "seconds": f"{result.seconds:.1f}",
             **({"kept": result.kept} if result.kept else {}),
-            "model": f"{result.model.kind}  (chooses no worse than the formula on held-out networks; "
+            "model": f"{result.model.kind}  ({_choice(result.model)}; "
             f"held-out errors: {_contenders(metrics)})",
             "held-out MAPE": f"{float(metrics['mape']):.2%}  (networks that the model was not "
             f"trained on; {float(metrics['formula_mape']):.2%} by the formula alone)",

@@ -36,7 +36,7 @@ _LIMIT = 1.5
 def estimate_of(model: CostModel | None, spec: HardwareSpec) -> Estimate:
     """Return the estimate of the calibrated model, or of the analytic one at typical costs without it."""
     if model is not None:
-        return lambda nest, table: model.forecast(nest, table).cycles
+        return lambda nest, table: model.chooser.forecast(nest, table).cycles
     return lambda nest, table: analytic_model(spec).analyse(nest, table, spec).estimate
 
 
