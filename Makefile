@@ -163,9 +163,9 @@ bench-drift: $(BUILT) $(DRIFT)/.installed ## drift detectors on quiet runs of th
 	$(call say,"comparing drift detectors")
 	@$(PY) -m benchmarks.drift --markdown docs/figures-drift.md
 
-bench-online: $(BUILT) ## learning while serving beside never learning and an oracle, on emulated machines that change and on this CPU
+bench-online: $(BUILT) ## learning while serving beside never learning and an oracle, on emulated machines that change and on this CPU (10 minutes); NETWORKS="lstm:1 ...", NOTE="...", JSON=file keeps turns on this CPU and goes on from them
 	$(call say,"benchmarking learning from runs")
-	@$(PY) -m benchmarks.online --markdown docs/figures-online.md
+	@$(PY) -m benchmarks.online --markdown docs/figures-online.md $(if $(NETWORKS),--networks $(NETWORKS)) $(if $(JSON),--json $(JSON)) $(if $(NOTE),--note "$(NOTE)")
 
 bench-swap: $(BUILT) ## what learning on live requests brings on this CPU, and what swaps cost under load (15 minutes); NOTE="...", JSON=file keeps rows and goes on from them
 	$(call say,"serving with and without learning")

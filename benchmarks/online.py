@@ -1,15 +1,14 @@
 """Learning while serving, beside never learning, tuning once, and an oracle: ``make bench-online``.
 
-    python -m benchmarks.online [--markdown docs/figures-online.md] [--cpu light_squeezenet] [--seconds 9] [--turns FILE]
+    python -m benchmarks.online [--markdown docs/figures-online.md] [--networks light_squeezenet:2 …] [--seconds 9] [--json FILE]
 
 Emulated machines change while a session serves; figures are cycles, the same on every host. This CPU is measured in
-turns with and without learning.
+turns with and without learning; what ``--json`` keeps of it is not measured again.
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,13 +17,16 @@ from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.session.session import Session
 from autotune.targets.opening import load_spec
 from autotune.targets.physical import Drift
-from benchmarks.online_cpu import Turn, kept, measure, table
+from benchmarks.child import busy
+from benchmarks.online_cpu import TURN_SECONDS, Served, by_network, keep, kept, measure, table, told
 from benchmarks.online_pictures import runs_picture
 from benchmarks.online_runs import Costs, Followed, Prices, costs, follow, tuned_table
 from benchmarks.online_scenarios import CHANGE, RUNS, SCENARIOS, Scenario
 from benchmarks.table import Table
 
 MACHINE, NETWORKS = "edge", ("mlp", "aspp_head")
+NETWORKS_HERE = ("light_squeezenet:2", "gru_layer:1")
+"""Networks on this CPU and how many call each: of one the heuristic plan is the best that learning finds, of the other it is not."""
 PICTURE = "online-{place}.svg"
 RETUNE_RUNS = 16
 
@@ -122,34 +124,29 @@ def emulated(images: Path | None) -> Iterator[tuple[Table, list[str]]]:
         yield Table(f"**{MACHINE}**", COLUMNS, tuple(rows)), pictures
 
 
-def told(turns: Sequence[Turn]) -> str:
-    """What the last session that learned told."""
-    lines = [f"{at:6.1f} s  {text}" for at, text in turns[-1].events]
-    return "\n".join(["```", *(lines or ["nothing"]), "```"])
+def here(served: Sequence[Served], note: str) -> str:
+    """The part of the page on this CPU."""
+    tables = [f"{table(one).markdown()}\n\n{told(one)}" for one in by_network(served)]
+    text = f"""## This CPU
 
-
-def page(
-    found: Table, pictures: Sequence[str], turns: Sequence[Turn], network: str, seconds: float
-) -> str:
-    """The page of figures."""
-    mix = " and ".join(NETWORKS)
-    head = HEAD.format(machine=MACHINE, runs=RUNS, change=CHANGE, networks=mix, period=RETUNE_RUNS)
-    drawn = "\n\n".join(f"![Cycles of each run](images/{name})" for name in pictures)
-    cpu = f"""## This CPU
-
-{platform.processor() or platform.machine()}, all cores. Five phases of {seconds:g} s each. In *beside a neighbour* another process copies
+Callers without a pause, all cores, five phases. In *beside a neighbour* another process copies
 memory without end. *On slower cores* stands in for a clock that drops, as a program cannot set the clock of this CPU: one
 process a core computes without end, touches no memory and takes up to half of the core's time. Bandwidth stays as it was, as
 with a slower clock; but the share comes in slices of the scheduler, so the tail is longer than a slower clock would make it.
 
-Processes without and with learning take turns; compare them within a phase, as other work on the machine moves both.
-In *alone* the session that learns is new: it tries other plans on bursts of requests and compiles them beside the requests. The last columns count what learning did, over all turns.
-What the last one told:
+Three processes take turns of {TURN_SECONDS:g} s; while one serves, the others are stopped, with what they compile. *over not* is beside
+the session that does not learn, of the requests of a phase together; in brackets its 90 % interval, by a bootstrap of turns. *not, again* does not learn
+either: what it differs by is noise. *rate* are requests answered, over those of *not*: the median of the turns. In *alone* the session that learns is new: it
+profiles, compiles beside the requests and tries other plans on bursts of them. The last columns count what learning did.
+Below each table stands what it told, by seconds of its own turns. {note}"""
+    return "\n\n".join([text, *tables]) + "\n"
 
-{told(turns)}
 
-{table(network, turns).markdown()}
-"""
+def page(found: Table, pictures: Sequence[str], cpu: str) -> str:
+    """The page of figures."""
+    mix = " and ".join(NETWORKS)
+    head = HEAD.format(machine=MACHINE, runs=RUNS, change=CHANGE, networks=mix, period=RETUNE_RUNS)
+    drawn = "\n\n".join(f"![Cycles of each run](images/{name})" for name in pictures)
     missing = [scenario.name for scenario in SCENARIOS[len(found.rows) :]]
     cut = f"\n\nThis run was cut off before: {'; '.join(missing)}." if missing else ""
     return f"{head}{found.markdown()}{cut}{TAIL.format(runs=RUNS)}\n{drawn}\n\n{cpu}"
@@ -159,17 +156,28 @@ def main() -> None:
     """Print the figures; with ``--markdown`` write the page and its pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--markdown", type=Path)
-    parser.add_argument("--cpu", default="light_squeezenet")
-    parser.add_argument("--seconds", type=float, default=9.0)
-    parser.add_argument("--turns", type=Path, help="turns that benchmarks.online_cpu kept")
+    parser.add_argument(
+        "--networks", nargs="+", default=NETWORKS_HERE, help="on this CPU, as name:callers"
+    )
+    parser.add_argument("--seconds", type=float, default=9.0, help="of a phase, for each process")
+    parser.add_argument("--json", type=Path, help="turns on this CPU to go on from, and to keep")
+    parser.add_argument("--note", help="of this CPU, in place of how busy it is now")
     wanted = parser.parse_args()
+    note = busy() if wanted.note is None else wanted.note
     images = None if wanted.markdown is None else wanted.markdown.parent / "images"
-    turns = measure(wanted.cpu, wanted.seconds, 2) if wanted.turns is None else kept(wanted.turns)
-    here = table(wanted.cpu, turns)
-    print(here.text())
+    served = [] if wanted.json is None else kept(wanted.json)
+    for network, callers in (one.rsplit(":", 1) for one in wanted.networks):
+        if any(one.network == network for one in served):
+            continue
+        served += measure(network, wanted.seconds, int(callers))
+        if wanted.json is not None:
+            keep(wanted.json, served)
+    for one in by_network(served):
+        print(table(one).text())
+    cpu = here(served, note)
     for found, pictures in emulated(images):
         if wanted.markdown is not None:  # what was measured stays if the rest is cut off
-            wanted.markdown.write_text(page(found, pictures, turns, wanted.cpu, wanted.seconds))
+            wanted.markdown.write_text(page(found, pictures, cpu))
     print(found.text())
 
 

@@ -59,7 +59,9 @@ cdef extern from "native/steps.h" nogil:
     ctypedef uint32_t (*Walk)(Pool *, Worker *, void *)
     const int COUNT_BITS, LINE
 
-    int run_job(Pool *pool, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument)
+    ctypedef int64_t (*Clock)()
+    int run_job(Pool *pool, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument,
+                Clock clock, int64_t *begun)
     int64_t now_ns()
     int64_t thread_ns()
 

@@ -161,8 +161,9 @@ cdef class Plan:
 
         All three are int64 arrays. ``pointers`` are addresses, ``pointer_count`` at least;
         ``parameters`` the 256 runtime parameters, needed where a program dispatches.
-        ``nanoseconds`` is filled with the time that each program took, when it is given: by the clock, or
-        as ``own_time`` that of the thread, which stands still while others have its core. Raises
+        ``nanoseconds`` is filled with the time that each program took, when it is given, without what the run
+        waited for those of other threads: by the clock, or as ``own_time`` that of the thread, which stands still
+        while others have its core. Raises
         ``InputError`` for less than that, a pointer that is 0 or the own time of several threads,
         and ``MemoryError`` when threads or scratchpads cannot be had.
         """
@@ -198,9 +199,9 @@ cdef class Plan:
         run.parameters, run.ends, run.threads = parameters, times, self.threads
         run.value_bytes, run.own_time = self.value_bytes, own_time
         with nogil:
-            begin = thread_ns() if own_time else now_ns()
             error = run_job(self.pool.pool, self.threads, <uint32_t> self.count,
-                            self.value_bytes + self.scratchpad_bytes, walk_plan, &run)
+                            self.value_bytes + self.scratchpad_bytes, walk_plan, &run,
+                            thread_ns if own_time else now_ns, &begin)
             free(sources)
             if times != NULL and not error:
                 for i in range(self.count - 1, 0, -1):

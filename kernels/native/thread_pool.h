@@ -199,9 +199,12 @@ static void close_job(Pool *pool, int threads, uint32_t job) {
             else sched_yield();
 }
 
-/* One job of `programs` programs on `threads` threads, after those of other callers; 0, or an errno. */
-static int run_job(Pool *pool, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument) {
+/* One job of `programs` programs on `threads` threads, after those of other callers; 0, or an errno. `begun` gets what
+ * `clock` says when its turn comes. */
+static int run_job(Pool *pool, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument,
+                   int64_t (*clock)(void), int64_t *begun) {
     pthread_mutex_lock(&pool->turn);
+    *begun = clock();
     int error = reserve(pool, threads, scratch_bytes);
     if (!error) error = start_workers(pool, threads);
     if (!error) {

@@ -16,6 +16,9 @@ from autotune.runtime.online.trial_budget import TrialBudget
 
 GAP = 8
 """Requests of the current version between two bursts, over those of a burst, at least."""
+RARE_GAP = 128
+"""The same once tuning has rested. A burst and the run behind it are then less than one request in a hundred: what they take longer
+leaves the slowest request in a hundred as it is."""
 SPREAD = 0.5
 """Share by which a gap varies, so that no rhythm of the load coincides with the trial's."""
 COLD_SECONDS, MOST_COLD = 6e-4, 4
@@ -41,11 +44,11 @@ class BurstShape:
     gap: int = GAP
 
     @classmethod
-    def of(cls, run_seconds: float) -> BurstShape:
+    def of(cls, run_seconds: float, gap: int = GAP) -> BurstShape:
         """Return the shape for runs that take so long."""
         cold = min(MOST_COLD, math.ceil(COLD_SECONDS / run_seconds))
         counted = min(MOST_COUNTED, math.ceil(COUNTED_SECONDS / run_seconds))
-        return cls(cold, counted + 1 - counted % 2)
+        return cls(cold, counted + 1 - counted % 2, gap)
 
     @property
     def runs(self) -> int:

@@ -27,20 +27,16 @@ Nanoseconds = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class TriedRun:
-    """One request in a trial: nanoseconds of each step, its burst (None: the current version), and whether no other
-    request ran beside it.
-
-    Requests of several threads take turns at one pool, and the first step's time holds the wait.
-    """
+    """One request in a trial: nanoseconds of each step, without the wait for those of other threads, and its burst (None: the
+    current version)."""
 
     nanoseconds: Nanoseconds
     burst: int | None
-    is_alone: bool
 
     @property
     def total(self) -> float:
-        """Nanoseconds of all steps; among other requests without the first one, which holds the wait."""
-        return max(1.0, float(self.nanoseconds[0 if self.is_alone else 1 :].sum()))
+        """Nanoseconds of all steps."""
+        return max(1.0, float(self.nanoseconds.sum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +45,6 @@ class Scope:
 
     before: tuple[int, ...]
     after: tuple[int, ...]
-
-    @property
-    def holds_first(self) -> bool:
-        """True if the first step belongs to it."""
-        return 0 in self.before or 0 in self.after
 
 
 def scope_of(
@@ -85,30 +76,22 @@ class Comparison:
     current: tuple[TriedRun, ...]
     proposed: tuple[TriedRun, ...]
 
-    def log_ratio(self, scope: Scope) -> float | None:
-        """Return the logarithm of the proposed over the current time of some steps, by medians.
+    def log_ratio(self, scope: Scope) -> float:
+        """Return the logarithm of the proposed over the current time of some steps, by medians."""
+        current, proposed = (
+            _median(self.current, scope.before),
+            _median(self.proposed, scope.after),
+        )
+        return math.log(proposed / current)
 
-        None where the first step counts and no run of one side was alone.
-        """
-        current = _median(self.current, scope.before, scope.holds_first)
-        proposed = _median(self.proposed, scope.after, scope.holds_first)
-        return None if current is None or proposed is None else math.log(proposed / current)
-
-    def whole(self) -> float | None:
-        """Return the logarithm of the ratio of all steps; without the first one where no run was alone."""
+    def whole(self) -> float:
+        """Return the logarithm of the ratio of all steps."""
         steps = len(self.current[0].nanoseconds), len(self.proposed[0].nanoseconds)
-        for first in (0, 1):
-            scope = Scope(tuple(range(first, steps[0])), tuple(range(first, steps[1])))
-            ratio = self.log_ratio(scope) if scope.before and scope.after else None
-            if ratio is not None:
-                return ratio
-        return None
+        return self.log_ratio(Scope(tuple(range(steps[0])), tuple(range(steps[1]))))
 
 
-def _median(runs: Sequence[TriedRun], places: Sequence[int], needs_alone: bool) -> float | None:
-    rows = [run.nanoseconds for run in runs if run.is_alone or not needs_alone]
-    if not rows:
-        return None
+def _median(runs: Sequence[TriedRun], places: Sequence[int]) -> float:
+    rows = [run.nanoseconds for run in runs]
     return max(1.0, float(np.median(np.stack(rows)[:, list(places)].sum(axis=1))))
 
 
@@ -125,9 +108,9 @@ class ComparedRuns:
         self._burst: list[TriedRun] = []
         self._behind: list[TriedRun] = []
 
-    def note(self, nanoseconds: Nanoseconds, burst: int | None, is_alone: bool) -> None:
+    def note(self, nanoseconds: Nanoseconds, burst: int | None) -> None:
         """Take in one finished request."""
-        self._runs.append(TriedRun(nanoseconds, burst, is_alone))
+        self._runs.append(TriedRun(nanoseconds, burst))
 
     def comparisons(self) -> Iterator[Comparison]:
         """Give what the requests since the last call have completed."""

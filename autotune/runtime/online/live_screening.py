@@ -62,22 +62,19 @@ class LiveScreening:
             return None
         return burst, self._order[burst]
 
-    def note(self, nanoseconds: npt.NDArray[np.int64], burst: int | None, is_alone: bool) -> None:
+    def note(self, nanoseconds: npt.NDArray[np.int64], burst: int | None) -> None:
         """Take in one finished request, with its burst (None: by the current version)."""
-        self._runs.note(nanoseconds, burst, is_alone)
+        self._runs.note(nanoseconds, burst)
 
     def evaluate(self) -> bool:
         """Compare the bursts that came in; return True once every version has had its turns."""
         for one in self._runs.comparisons():
             self._last = one.burst
             version = self._order[one.burst]
-            whole = one.whole()
-            if whole is not None and whole > HARM:
+            if one.whole() > HARM:
                 self._harmful.add(version)
             for edit, scope in self._versions[version]:
-                ratio = one.log_ratio(scope)
-                if ratio is not None:
-                    self.fields[edit.removed].add(edit, ratio)
+                self.fields[edit.removed].add(edit, one.log_ratio(scope))
         rest = self._order[self._last + 1 :]
         is_lost = self._bursts.number > len(self._order)  # the last one never came in whole
         if is_lost or all(version in self._harmful for version in rest):

@@ -19,9 +19,6 @@ from autotune.runtime.online.paired_test import PairedTest, Verdict
 from autotune.runtime.online.trial_budget import TrialBudget
 from autotune.tuner.contest import LOOKS, RISK
 
-MOST_BURSTS = 2 * LOOKS[-1]
-"""Bursts of a trial at most: where callers never let one run alone, its first step shows nothing."""
-
 PATIENCE, PATIENCE_COUNTED = LOOKS[1], 8
 """Bursts after which a gain waits for no other change, on this CPU and elsewhere."""
 
@@ -65,21 +62,22 @@ class LiveTrial(Generic[C]):
         burst = self._bursts.take(request)
         return None if burst is None else (burst, 0)
 
-    def note(self, nanoseconds: npt.NDArray[np.int64], burst: int | None, is_alone: bool) -> None:
+    def note(self, nanoseconds: npt.NDArray[np.int64], burst: int | None) -> None:
         """Take in one finished request, with its burst (None: by the current version)."""
-        self._runs.note(nanoseconds, burst, is_alone)
+        self._runs.note(nanoseconds, burst)
 
     def evaluate(self) -> bool:
         """Compare the bursts that came in; return True once all changes are decided or the version is clearly worse.
 
-        Also after ``MOST_BURSTS``, and after some bursts (``PATIENCE``) once a change is better: the others may be tried beside it.
+        Every test decides at its last look. Also after some bursts (``PATIENCE``) once a change is better: the others may be tried
+        beside it.
         """
         for one in self._runs.comparisons():
             self._take_in(one)
         verdicts = [test.verdict for _, _, test in self.tests]
         is_decided = Verdict.OPEN not in verdicts
         is_decided |= Verdict.BETTER in verdicts and self.bursts >= self._patience
-        if is_decided or self.whole.verdict is Verdict.WORSE or self.bursts >= MOST_BURSTS:
+        if is_decided or self.whole.verdict is Verdict.WORSE:
             self._bursts.is_open = False
         return not self._bursts.is_open
 
@@ -97,12 +95,8 @@ class LiveTrial(Generic[C]):
         if self._known is not None:  # the noise may change meanwhile
             self._known = np.vstack([self._known, *(run.nanoseconds for run in one.current)])
         for _, scope, test in self.tests:
-            ratio = one.log_ratio(scope)
-            if ratio is not None:
-                test.add(ratio, self._noise(scope.before))
-        whole = one.whole()
-        if whole is not None:
-            self.whole.add(whole, self._noise(range(len(one.current[0].nanoseconds))))
+            test.add(one.log_ratio(scope), self._noise(scope.before))
+        self.whole.add(one.whole(), self._noise(range(len(one.current[0].nanoseconds))))
 
     def _noise(self, places: Sequence[int]) -> Noise | None:
         """Return the noise of some steps of the current version; None if it is not known."""

@@ -17,6 +17,7 @@ from autotune.isa.program import Program
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.execution.short_turns import SHORT_TURNS
+from autotune.runtime.online.bursts import BurstShape
 from autotune.runtime.online.live_screening import LiveScreening
 from autotune.runtime.online.live_trial import LiveTrial
 from autotune.runtime.online.memory_room import MemoryRoom
@@ -156,7 +157,7 @@ class LiveTuner:
         if self._has_drifted:
             self._has_drifted = False
             self._ledger.reopen_all(plan, usage)
-            self._rests.forget()
+            self._rests.reopen()
         due = self._ledger.due(plan, seconds, usage, self._serving.runs)
         if due is not None:
             return self._split(*due, plan, seconds)
@@ -236,6 +237,9 @@ class LiveTuner:
             graph = self._published.current.graph
             return LinkedVersion(draft.table(graph, self._target, self._workshop), draft.programs)
 
+    def _shape(self, seconds: Seconds, is_rare: bool) -> BurstShape:
+        return self._pace.shape(sum(seconds.values()), is_rare)
+
     def _screen(self, versions: Sequence[Version], seconds: Seconds) -> None:
         """Begin a screening of several versions."""
         current = self._published.current
@@ -247,7 +251,7 @@ class LiveTuner:
         count = sum(map(len, scopes))
         text = f"{count} edits in {len(versions)} versions are screened"
         self.tell(EventKind.PROPOSED, text, edits=float(count), run_seconds=sum(seconds.values()))
-        shape = self._pace.shape(sum(seconds.values()))
+        shape = self._shape(seconds, self._rests.has_rested)
         trial = LiveScreening(scopes, shape, self._rng, self.budget, self._pace.rounds)
         self._open = OpenScreening(trial, current, seconds)
         self._serving.begin_trial(trial, tables)
@@ -262,7 +266,8 @@ class LiveTuner:
             expected_gain_seconds=sum(edit.gain_seconds for edit in version.edits),
             run_seconds=sum(seconds.values()),
         )
-        shape, known = self._pace.shape(sum(seconds.values())), self._serving.known_runs()
+        is_rare = self._rests.has_rested and undone is None  # what has changed is tried soon
+        shape, known = self._shape(seconds, is_rare), self._serving.known_runs()
         trial = LiveTrial(scopes, shape, self._rng, self.budget, known)
         self._open = OpenTrial(trial, current, proposed, seconds, undone)
         self._serving.begin_trial(trial, [proposed.table])

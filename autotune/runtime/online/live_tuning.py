@@ -67,7 +67,7 @@ class LiveTuning:
 
     @property
     def quiet(self) -> Serving | None:
-        """Who says which requests need to be watched, and gives the others two ticks; None while each is watched."""
+        """Who says which requests need to be watched, and gives each a tick; None while each is watched."""
         return self._serving if self._serving.is_quiet else None
 
     @property

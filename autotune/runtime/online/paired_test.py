@@ -22,6 +22,8 @@ HARM = math.log(1.1)
 """Logarithm of a ratio that is clearly worse."""
 HARM_LOOKS = (4, 8)
 """Pairs after which the test ends if all but one in eight are clearly worse."""
+HOPELESS_LOOK, HOPELESS_WINS = 8, 2
+"""Pairs after which the test ends with so few wins: a version that is faster in two of three pairs ends so in 2 % of trials."""
 
 
 class Verdict(StrEnum):
@@ -66,6 +68,8 @@ class PairedTest:
             return Verdict.OPEN if noise is None else self._sized(noise)
         if pairs in HARM_LOOKS and sum(r > HARM for r in self.ratios) >= pairs - pairs // 8:
             return Verdict.WORSE
+        if pairs == HOPELESS_LOOK and self.wins <= HOPELESS_WINS:
+            return Verdict.NO_BETTER
         if pairs not in LOOKS:
             return Verdict.OPEN
         if self.wins >= needed_wins(pairs, self._risk):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from autotune.graph.graph import Graph
 from autotune.measure.process import start_interpreter
 from autotune.operators.interval import Interval
 from autotune.runtime.online.draft_transfer import DraftReceiver
+from autotune.runtime.online.idle_share import IdleShare, cpu_seconds
 from autotune.runtime.online.proposer import Occasion, Version
 from autotune.runtime.online.proposer_worker import (
     Answered,
@@ -28,8 +30,8 @@ from autotune.targets.spec import HardwareSpec
 _MODULE = "autotune.runtime.online.proposer_worker"
 _LOOK_SECONDS = 0.2
 """Time between two looks at whether a session that waits for its turn is still open."""
-IDLE_SECONDS = 60.0
-"""How long a proposal waits for idle cores before its worker runs beside others, at the lowest priority."""
+WATCH_SECONDS = 2.0
+"""Time between two looks at what the worker has computed."""
 LIMIT_SECONDS = 1200.0
 """How long a proposal may take; then its worker is ended."""
 
@@ -67,7 +69,7 @@ class ProposerProcess:
         self._worker: _Worker | None = None
         self._changing = threading.Lock()
         self._is_wanted = True
-        self._is_late = self._is_hurried = False
+        self._is_late = False
 
     def propose(self, occasion: Occasion) -> tuple[Version, ...]:
         """Have versions proposed; waits for it. Raises ``AutotuneError`` if the worker has died, hangs, or met a
@@ -95,30 +97,39 @@ class ProposerProcess:
 
     @contextmanager
     def _limited(self) -> Iterator[None]:
-        """Kill the worker if this takes too long: whoever sends to it or waits for it then gets an ``OSError``."""
-        self._is_late = False
-        timers = [
-            threading.Timer(IDLE_SECONDS, self._hurry),
-            threading.Timer(LIMIT_SECONDS, self._kill),
-        ]
-        for timer in timers:
-            timer.daemon = True
-            timer.start()
+        """Kill the worker if this takes too long: whoever sends to it or waits for it then gets an ``OSError``.
+
+        Where no core is ever idle it runs at the lowest priority meanwhile (``IdleShare``).
+        """
+        self._is_late, over = False, threading.Event()
+        watch = threading.Thread(target=self._watch, args=(over,), daemon=True)
+        watch.start()
         try:
             yield
         finally:
-            for timer in timers:
-                timer.cancel()
-            worker = self._worker
-            if self._is_hurried and worker is not None:
-                set_idle(worker.process.pid, True)
-            self._is_hurried = False
+            over.set()
+            watch.join()
 
-    def _hurry(self) -> None:
-        worker = self._worker
-        if worker is not None:
-            set_idle(worker.process.pid, False)
-            self._is_hurried = True
+    def _watch(self, over: threading.Event) -> None:
+        end = time.monotonic() + LIMIT_SECONDS
+        watched: _Worker | None = None
+        share: IdleShare | None = None
+        while not over.wait(max(0.0, min(WATCH_SECONDS, end - time.monotonic()))):
+            worker, now = self._worker, time.monotonic()
+            computed = None if worker is None else cpu_seconds(worker.process.pid)
+            if worker is None or computed is None:
+                share = None
+            elif share is None or worker is not watched:
+                watched, share = worker, IdleShare(now, computed)
+            else:
+                was_hurried = share.may_hurry
+                if share.look(now, computed) is not was_hurried:
+                    set_idle(worker.process.pid, was_hurried)
+            if now >= end:
+                self._kill()
+                break
+        if share is not None and watched is not None and share.may_hurry:
+            set_idle(watched.process.pid, True)
 
     def _kill(self) -> None:
         worker = self._worker

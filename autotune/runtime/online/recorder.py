@@ -24,14 +24,12 @@ MOST_CANDIDATES = 10_000
 class FinishedRun:
     """One run as the learner takes it in: when it finished, its seconds, by which plan and model it ran.
 
-    ``steady_seconds`` leave out what a run may have waited for other callers. ``error`` is that of its
-    predictions; ``records`` are the costs of its groups, empty for runs that are followed but not recorded. ``count`` are
-    the runs that it stands for.
+    ``seconds`` leave out what it waited for other callers. ``error`` is that of its predictions; ``records`` are the costs
+    of its groups, empty for runs that are followed but not recorded. ``count`` are the runs that it stands for.
     """
 
     at_seconds: float
     seconds: float
-    steady_seconds: float
     versions: tuple[int, int]
     error: float | None = None
     records: tuple[Record, ...] = ()
@@ -56,20 +54,16 @@ class Recorder:
         self, trace: RunTrace, at_seconds: float, in_full: bool = True, count: int = 1
     ) -> FinishedRun:
         """The run; with the costs of its groups if it is wanted ``in_full``."""
-        seconds, steady_seconds = self._seconds(trace)
-        run = FinishedRun(at_seconds, seconds, steady_seconds, trace.versions, count=count)
+        run = FinishedRun(at_seconds, self._seconds(trace), trace.versions, count=count)
         if not in_full:
             return run
         return replace(run, error=trace.error, records=self.records(trace, at_seconds))
 
-    def _seconds(self, trace: RunTrace) -> tuple[float, float]:
+    def _seconds(self, trace: RunTrace) -> float:
         groups = trace.groups
         if not isinstance(groups, TimedGroups):
-            seconds = trace.cycles / self._target.spec.clock_hz
-            return seconds, seconds
-        # callers take turns at one pool of threads, and the first group's time holds the wait
-        first, total = int(groups.nanoseconds[0]), int(groups.nanoseconds.sum())
-        return 1e-9 * total, 1e-9 * (total - first if total > first else total)
+            return trace.cycles / self._target.spec.clock_hz
+        return 1e-9 * int(groups.nanoseconds.sum())
 
     def _record(self, run: GroupRun, at_seconds: float) -> Record:
         key, execution = run.step.key, run.execution

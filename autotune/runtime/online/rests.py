@@ -1,4 +1,4 @@
-"""Rests of tuning: after trials without a gain it waits, ever longer.
+"""Rests of tuning: after trials without a gain it waits, ever longer; after changes of the machine without one it tries less.
 
 Times of a busy machine change for ever, and each trial costs.
 """
@@ -12,6 +12,8 @@ REST = 4
 REST_RUNS, REST_SECONDS = 2048, 8.0
 """Requests of the first rest, and the least time that they take; twice as many after each further trial without a gain."""
 MOST_RESTS = 8
+VAIN_CHANGES = 2
+"""Changes of the machine in a row that may bring no gain; further ones bring one trial each, not ``REST``."""
 
 
 @dataclass(slots=True)
@@ -23,6 +25,9 @@ class Rests:
     fruitless: int = 0
     rests: int = 0
     until: int = 0
+    vain_changes: int = 0
+    has_rested: bool = False
+    """True once tuning has rested: what comes then are second looks, which have time."""
 
     @property
     def is_due(self) -> bool:
@@ -35,20 +40,30 @@ class Rests:
         return self.fruitless == REST - 1
 
     def forget(self) -> None:
-        """Begin anew: something was gained, or the machine has changed."""
-        self.fruitless = self.rests = self.until = 0
+        """Begin anew: something was gained."""
+        self.fruitless = self.rests = self.until = self.vain_changes = 0
+
+    def reopen(self) -> None:
+        """Begin anew as the machine has changed; once ``VAIN_CHANGES`` in a row brought no gain, with one trial and no shorter rests."""
+        self.until = 0
+        self.vain_changes += 1
+        if self.vain_changes > VAIN_CHANGES:
+            self.try_once()
+        else:
+            self.fruitless = self.rests = 0
 
     def count(self, run: int, run_seconds: float) -> None:
         """Count a trial without a gain, after so many runs of such a time."""
         self.fruitless += 1
         if self.is_due:
+            self.has_rested = True
             least = max(REST_RUNS, round(self.least_seconds / max(1e-9, run_seconds)))
             self.until = run + (least << min(self.rests, MOST_RESTS))
             self.rests += 1
 
     def stop(self) -> None:
         """Rest without a length: until there is a reason to try again."""
-        self.fruitless = REST
+        self.fruitless, self.has_rested = REST, True
 
     def try_once(self) -> None:
         """Allow one more trial."""

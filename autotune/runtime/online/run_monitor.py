@@ -116,7 +116,7 @@ class RunMonitor:
             return False
         ahead = deepcopy(self._detector)
         runs = (run for run in waiting if run.versions == versions)
-        return any(ahead.observe(run.steady_seconds, run.at_seconds) for run in runs)
+        return any(ahead.observe(run.seconds, run.at_seconds) for run in runs)
 
     def _stale(self, run: FinishedRun) -> Reason | None:
         expected = self._expected_error
@@ -134,7 +134,7 @@ class RunMonitor:
         return Reason(text, figures, self._errors[0][0])
 
     def _drift(self, run: FinishedRun) -> Reason | None:
-        drift = self._detector.observe(run.steady_seconds, run.at_seconds)
+        drift = self._detector.observe(run.seconds, run.at_seconds)
         return (
             None if drift is None else Reason(_words(drift), _figures(drift), drift.since_seconds)
         )

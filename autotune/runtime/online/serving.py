@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.operators.tensor import Array
-from autotune.runtime.execution.execution import RunTrace, execute
+from autotune.runtime.execution.execution import RunTrace, TimedGroups, execute
 from autotune.runtime.execution.origin import GroupName
 from autotune.runtime.execution.program_table import CurrentTable, GroupStep, ProgramTable
 from autotune.runtime.online.input_samples import EVERY, InputSamples
@@ -24,7 +24,6 @@ from autotune.targets.protocol import Target
 Seconds = Mapping[GroupName, float]
 """What each group of a plan takes in one run."""
 Nanoseconds = npt.NDArray[np.int64]
-_AMONG_OTHERS, _ALONE = (np.int64(x).tobytes() for x in (0, 1))
 
 
 class Trial(Protocol):
@@ -39,7 +38,7 @@ class Trial(Protocol):
         """Return the burst and the number of the version that a request runs by; None for the published one."""
         ...
 
-    def note(self, nanoseconds: Nanoseconds, burst: int | None, is_alone: bool) -> None:
+    def note(self, nanoseconds: Nanoseconds, burst: int | None) -> None:
         """Take in one finished request, with its burst (None: by the published version)."""
         ...
 
@@ -61,35 +60,31 @@ class Serving:
         self.runs = 0
         """Requests so far."""
         self.ticks = itertools.count()
-        """Gives a number to the beginning and to the end of each request."""
+        """Gives each request its number."""
         self._offered_at = 0
         self._window = _Window(published.current, pace.window_runs)
         self._trial: tuple[Trial, Sequence[ProgramTable]] | None = None
         self.first_tick = self.end_tick = 0
-        """Ticks of the next requests that a trial looks at: from the first one on, before the end."""
+        """The next requests that a trial looks at: from the first one on, before the end."""
 
     def run(
         self, inputs: Mapping[str, Array], tick: int | None = None
     ) -> tuple[dict[str, Array], RunTrace]:
         """Run one request; return outputs and costs. It uses one version from start to end.
 
-        ``tick`` is the one that the request took at its beginning; None takes one.
+        ``tick`` is the one that the request took; None takes one.
         """
-        begun = next(self.ticks) if tick is None else tick
-        runs = self.runs = begun // 2
+        runs = self.runs = next(self.ticks) if tick is None else tick
         trial = self._trial
         turn = None if trial is None else trial[0].take(runs)
         table = self.published.current if trial is None or turn is None else trial[1][turn[1]]
         outputs, trace = execute(table, self._target, inputs)
-        is_alone = next(self.ticks) == begun + 1  # no other request began or ended meanwhile
-        if self._costs is not None:  # counted: what other requests wait for is no cost
-            taken, is_alone = self._costs(trace), True
-        else:
-            taken = trace.groups.nanoseconds  # type: ignore[attr-defined]  # one native call
+        costs = _nanoseconds if self._costs is None else self._costs
+        taken = costs(trace)
         if turn is None:
-            self._window.add(table, taken, is_alone)
+            self._window.add(table, taken)
         if trial is not None:
-            trial[0].note(taken, None if turn is None else turn[0], is_alone)
+            trial[0].note(taken, None if turn is None else turn[0])
             self._watch(trial[0])
         if runs >= self._offered_at:
             self._offered_at = runs + EVERY
@@ -100,18 +95,17 @@ class Serving:
     @property
     def is_quiet(self) -> bool:
         """True where one request in ``watching.WATCHED`` is enough, and those from ``first_tick`` to ``end_tick``: the others
-        only take two of ``ticks``."""
+        only take one of ``ticks``."""
         return self._window.is_full and self.pace.is_here
 
     def _watch(self, trial: Trial) -> None:
-        first, end = trial.window
-        self.first_tick, self.end_tick = 2 * first, 2 * end
+        self.first_tick, self.end_tick = trial.window
 
     def begin_trial(self, trial: Trial, proposed: Sequence[ProgramTable]) -> None:
         """Let proposed versions serve the requests that the trial takes, the next one on if it likes."""
         known = self.known_runs()
         if known is not None and len(known):
-            trial.note(known[-1], None, True)  # what the first burst finds before it
+            trial.note(known[-1], None)  # what the first burst finds before it
         for table in proposed:
             self.published.prepare(table)
         self._trial = trial, proposed
@@ -132,13 +126,17 @@ class Serving:
         rows = self._window.rows()
         if len(rows) < self.pace.window_runs:
             return None
-        alone = rows[rows[:, -1] == 1]
-        chosen = alone if len(alone) >= self.pace.window_runs // 2 else rows
-        return median_seconds(self._window.steps, chosen[:, :-1])
+        return median_seconds(self._window.steps, rows)
 
     def known_runs(self) -> Nanoseconds | None:
         """Return the newest runs of the published version, [runs, steps]; None on this CPU, whose noise has a long tail."""
-        return None if self.pace.is_here else self._window.rows()[:, :-1]
+        return None if self.pace.is_here else self._window.rows()
+
+
+def _nanoseconds(trace: RunTrace) -> Nanoseconds:
+    """Return what each step of one native call took."""
+    assert isinstance(trace.groups, TimedGroups), "the target runs whole networks"
+    return trace.groups.nanoseconds
 
 
 class _Window:
@@ -150,7 +148,7 @@ class _Window:
     def __init__(self, table: ProgramTable, count: int) -> None:
         self.steps, self._count = table.group_steps, count
         self._executable = table.executable
-        self._row_bytes = 8 * (len(self.steps) + 1)
+        self._row_bytes = 8 * len(self.steps)
         self._rows = bytearray()
         self.is_full = False
         """True once ``count`` runs are known."""
@@ -162,20 +160,20 @@ class _Window:
         programs = [[step.program for step in x] for x in (table.group_steps, self.steps)]
         return len(programs[0]) == len(programs[1]) and all(map(is_, *programs))
 
-    def add(self, table: ProgramTable, taken: Nanoseconds, is_alone: bool) -> None:
+    def add(self, table: ProgramTable, taken: Nanoseconds) -> None:
         """Take in a run, of any thread; none of another version."""
         if not self.is_of(table):
             return
         rows = self._rows
-        rows.extend(taken.tobytes() + (_ALONE if is_alone else _AMONG_OTHERS))  # at once
+        rows.extend(taken.tobytes())  # at once
         self.is_full = len(rows) >= self._count * self._row_bytes
         if len(rows) > 4 * self._count * self._row_bytes:
             del rows[: 2 * self._count * self._row_bytes]
 
     def rows(self) -> Nanoseconds:
-        """Return the newest ``count`` runs, [runs, steps and whether it was alone]."""
+        """Return the newest ``count`` runs, [runs, steps]."""
         newest = bytes(self._rows[-self._count * self._row_bytes :])
-        return np.frombuffer(newest, np.int64).reshape(-1, len(self.steps) + 1)
+        return np.frombuffer(newest, np.int64).reshape(-1, len(self.steps))
 
 
 def median_seconds(steps: Sequence[GroupStep], runs: Nanoseconds) -> Seconds:

@@ -114,13 +114,12 @@ class GraphSession:
         if (
             quiet is None
             or tick is None
-            or tick % (2 * WATCHED) < 2
+            or tick % WATCHED == 0
             or quiet.first_tick <= tick < quiet.end_tick
         ):
             outputs, trace = learners.run(fed, began, tick)
         else:  # a request that nobody looks at touches as little as one of a session that does not learn
             outputs, trace = execute(self._current.current, self.target, fed)
-            next(quiet.ticks)
             if learners.trainer is not None:
                 learners.trainer.observe(trace)
         self._last_run = trace

@@ -62,7 +62,7 @@ class Learners:
         self._history, self._profile = histories
         self._name = opened.graph.name
         self.quiet: Serving | None = None
-        """What a request takes two ticks of, while learning need not see each."""
+        """What a request takes a tick of, while learning need not see each."""
         self.trainer: OnlineTrainer[CostModel] | None = None
         self.tuner: LiveTuning | None = None
         self._placed: PlacedRuns | None = None
@@ -182,7 +182,7 @@ class Learners:
         """Run by the version that is chosen for these inputs, and let learning see it. With a ``tick`` it stands for
         ``WATCHED`` requests."""
         specialiser, tuner = self.specialiser, self.tuner
-        count = WATCHED if tick is not None and tick % (2 * WATCHED) < 2 else 1
+        count = WATCHED if tick is not None and tick % WATCHED == 0 else 1
         turn = None if specialiser is None else specialiser.take(fed, count)
         special = None if turn is None else turn.variant
         if special is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,30 @@ def test_runs_from_several_threads_do_not_disturb_each_other() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_time_of_a_run_holds_no_wait_for_other_callers(threads: int) -> None:
+    """Runs are served one after the other, so together they take no longer than the clock shows."""
+    graph = case.network()
+    network = executable(graph, case.choices(graph), threads)
+    parts = len(compile_table(graph, case.choices(graph), case.SPEC, ProgramCache()).group_steps)
+    took: list[int] = []
+
+    def work(seed: int) -> None:
+        feeds, nanoseconds = feeds_of(graph, seed), np.zeros(parts, np.int64)
+        for _ in range(200):
+            network.run(feeds, nanoseconds)
+            took.append(int(nanoseconds.sum()))
+
+    callers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    begin = time.perf_counter_ns()
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert len(took) == 800
+    assert sum(took) <= time.perf_counter_ns() - begin
 
 
 @pytest.mark.parametrize("threads", [1, 3])

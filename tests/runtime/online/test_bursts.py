@@ -68,7 +68,7 @@ def test_slow_versions_cost_no_more_than_the_budget() -> None:
         burst = planned.take(request)
         took = (1.0 if burst is None else 1.5) * np.exp(0.02 * rng.standard_normal())
         costs.append(took - 1.0 if burst is not None else 0.0)
-        runs.note(np.array([round(1e6 * took)]), burst, True)
+        runs.note(np.array([round(1e6 * took)]), burst)
         if request % 50 == 0:
             list(runs.comparisons())
             budget.serve(request, RUN_SECONDS)

@@ -42,7 +42,7 @@ def screened(factor: Callable[[int, int], float], requests: int = 20_000) -> Liv
         took = 1e5 * np.exp(0.02 * rng.standard_normal(PLACES))
         if turn is not None:
             took *= [factor(place, turn[1]) for place in range(PLACES)]
-        trial.note(took.astype(np.int64), None if turn is None else turn[0], True)
+        trial.note(took.astype(np.int64), None if turn is None else turn[0])
         budget.serve(request, 1e-4 * PLACES)
         if request % 64 == 0 and trial.evaluate():
             break

@@ -13,7 +13,8 @@ import pytest
 
 from autotune.errors import AutotuneError
 from autotune.runtime.execution.event import EventKind
-from autotune.runtime.online.bursts import GAP, BurstShape
+from autotune.runtime.online import pace
+from autotune.runtime.online.bursts import GAP, RARE_GAP, BurstShape
 from autotune.runtime.online.live_tuner import EVENTS_KEPT
 from autotune.runtime.online.pace import HERE
 from autotune.runtime.online.trial_budget import BUDGET
@@ -23,6 +24,12 @@ from tests.runtime.online.live_case import Bench, DrawnMachine, chain, grouped, 
 GRAPH = chain()
 P0T0, P1T1 = merge(GRAPH, "p0", "t0"), merge(GRAPH, "p1", "t1")
 P2T2 = merge(GRAPH, "p2", "t2")
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Second looks as soon as the first one, so that a test needs fewer runs."""
+    monkeypatch.setattr(pace, "RARE_GAP", GAP)
 
 
 def alone(names: Names) -> float:
@@ -106,10 +113,14 @@ def test_a_merge_that_computes_other_numbers_is_never_served() -> None:
     assert b.published.current.plan_version == 0
 
 
-def test_a_trial_takes_at_most_one_request_in_nine() -> None:
+@pytest.mark.parametrize(("has_rested", "gap"), [(False, GAP), (True, RARE_GAP)])
+def test_a_trial_takes_one_request_in_nine_and_after_a_rest_one_in_a_hundred_at_most(
+    has_rested: bool, gap: int
+) -> None:
     b = Bench(merged(0.9), [P0T0])
+    b.tuner._rests.has_rested = has_rested
     served = []
-    for _ in range(1500):
+    for _ in range(200 * gap):
         opened = b.tuner._open
         _, trace = b.serving.run(b.feeds)
         served.append(opened is not None and len(trace.groups) < len(GRAPH.ops))
@@ -122,7 +133,7 @@ def test_a_trial_takes_at_most_one_request_in_nine() -> None:
     assert len(bursts) > 10
     assert all(two - one == shape.runs for one, two in pairwise(bursts))
     gaps = [two - one for one, two in pairwise(places) if two > one + 1]
-    assert min(gaps) > GAP * shape.runs
+    assert min(gaps) > gap * shape.runs
 
 
 def test_an_adopted_merge_that_no_longer_delivers_is_split() -> None:
@@ -137,6 +148,7 @@ def test_an_adopted_merge_that_no_longer_delivers_is_split() -> None:
     assert {("p0",), ("t0",)} <= b.groups
 
 
+@pytest.mark.usefixtures("soon")
 def test_a_workload_that_goes_back_and_forth_reverses_at_most_once_for_each_change() -> None:
     favours_merges = True
 
@@ -161,6 +173,7 @@ def test_a_workload_that_goes_back_and_forth_reverses_at_most_once_for_each_chan
     assert reversals == [1] * changes
 
 
+@pytest.mark.usefixtures("soon")
 def test_a_change_that_no_run_shows_is_found_by_rare_trials() -> None:
     factor = 1.2
     machine = DrawnMachine(GRAPH, lambda names: alone(names) * (factor if len(names) > 1 else 1))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 
@@ -17,8 +19,8 @@ from autotune.graph.evaluation import evaluate
 from autotune.operators.interval import Interval
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.native_table import Draft
+from autotune.runtime.online import idle_share, proposer_process
 from autotune.runtime.online import proposer as proposer_module
-from autotune.runtime.online import proposer_process
 from autotune.runtime.online.draft_transfer import DraftReceiver, DraftSender
 from autotune.runtime.online.input_samples import KEPT, InputSamples, with_edges
 from autotune.runtime.online.proposer import LocalProposer, Occasion
@@ -185,7 +187,9 @@ def test_another_process_proposes_the_same_and_may_be_ended_at_any_time() -> Non
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process can be stopped here")
 @pytest.mark.skipif(sys.platform != "linux", reason="priorities of Linux")
-def test_the_process_runs_on_idle_cores_alone_until_it_has_waited_for_long() -> None:
+def test_the_process_runs_on_idle_cores_alone_until_it_is_starved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     process = ProposerProcess(GRAPH, SPEC, {})
     try:
         process.propose(occasion(grouped(GRAPH), wishes=()))
@@ -193,10 +197,17 @@ def test_the_process_runs_on_idle_cores_alone_until_it_has_waited_for_long() -> 
         number = process._worker.process.pid
         assert os.sched_getscheduler(number) == os.SCHED_IDLE
         assert os.getpriority(os.PRIO_PROCESS, number) == LOWEST
-        process._hurry()
-        if os.geteuid() == 0:  # others may not be permitted to
-            assert os.sched_getscheduler(number) == os.SCHED_OTHER
-        assert process.propose(occasion(grouped(GRAPH), wishes=()))
+        with monkeypatch.context() as soon:
+            soon.setattr(proposer_process, "WATCH_SECONDS", 0.02)
+            soon.setattr(idle_share, "STARVED_SECONDS", 0.1)
+            os.kill(number, signal.SIGSTOP)
+            with ThreadPoolExecutor(1) as other:
+                answer = other.submit(process.propose, occasion(grouped(GRAPH), wishes=()))
+                while os.sched_getscheduler(number) != os.SCHED_OTHER and os.geteuid() == 0:
+                    time.sleep(0.01)  # others may not be permitted to
+                os.kill(number, signal.SIGCONT)
+                assert answer.result()
+        assert os.sched_getscheduler(number) == os.SCHED_IDLE
     finally:
         process.close()
 
