@@ -183,7 +183,7 @@ def markdown(rows: Sequence[Row]) -> str:
         "such plans as 1. *found* is "
         "`autotune search` with its contest. *in place*, *alone* and *random* are plans before a contest: as users', by "
         "times of each program alone, with schedules drawn at random. A row is of the code of its *day*, and means are of one "
-        "day's rows. " + busy(),
+        "day's rows. " + (LOOKED_UP if any(row.day < MENDED for row in rows) else "") + busy(),
     ]
     for threads in sorted({row.threads for row in rows}):
         parts += [table.markdown() for table in tables(rows, threads)]
