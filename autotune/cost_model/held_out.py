@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -108,9 +109,9 @@ class HeldOut:
 
     def take(self, rows: Mask) -> HeldOut:
         """Return the predictions of some ``rows`` [r]."""
-        order = None if self.order is None else self.order[rows]
-        names = [field.name for field in fields(self) if field.name != "order"]
-        return HeldOut(*(getattr(self, name)[rows] for name in names), order)
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        kept: dict[str, Any] = {n: None if c is None else c[rows] for n, c in columns.items()}
+        return HeldOut(**kept)
 
     @property
     def choices(self) -> Floats:
