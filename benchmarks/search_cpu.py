@@ -206,7 +206,7 @@ def main() -> None:
     given = parser.parse_args()
     known: list[Row] = []
     if given.json is not None and given.json.exists():
-        known = [Row(**row) for row in json.loads(given.json.read_text())]
+        known = [Row(**{"day": "", **row}) for row in json.loads(given.json.read_text())]
     if given.plans is not None:
         given.plans.mkdir(parents=True, exist_ok=True)
     arms = ABLATED if given.ablate else (FOUND,)

@@ -1,7 +1,8 @@
 """Which of several models answers for a machine: each predicts networks that it was not trained on.
 
 A contender takes the place of a simpler one only if it chooses no worse (``HeldOut.improves_on``). One that prices better
-but chooses worse prices what the plain formula chooses. A raw one has to do both, and to err clearly less: its predictions of operators that no training saw are bounded by no analysis.
+but chooses worse prices what the plain formula chooses. A raw one has to do both, and to err clearly less: its
+predictions of operators that no training saw are bounded by no analysis.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ more measurements err alike."""
 class Chosen:
     """What answers: ``ratios`` trained on everything, and how such ratios predicted what was ``held`` out. ``all`` are
     the held-out predictions of every contender by its kind, the plain formula's first; of a raw model only where it
-    was trained on all folds. The formula chooses among schedules where ``held`` tells an order of its own. ``data`` [r] are the rows that were held out, of which those that are ``sure`` [r]
-    calibrate; ``judged`` are those that all contenders predicted."""
+    was trained on all folds. The formula chooses among schedules where ``held`` tells an order of its own. ``data`` [r]
+    are the rows that were held out, of which those that are ``sure`` [r] calibrate; ``judged`` are those that all contenders predicted."""
 
     held: HeldOut
     ratios: Ratios

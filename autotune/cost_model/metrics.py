@@ -112,6 +112,7 @@ def group_metrics(
 
 
 def rows_of_groups(groups: Sequence[Hashable]) -> Iterator[Ints]:
+    """Give the rows of each group, in the order of first rows."""
     rows: dict[Hashable, list[int]] = {}
     for index, group in enumerate(groups):
         rows.setdefault(group, []).append(index)

@@ -146,7 +146,8 @@ class CostModel:
 
     @cached_property
     def formula(self) -> CostModel:
-        """The same model without trees for cycles: what drafts candidates for a second stage. A raw model drafts
+        """The same model without trees for cycles: what drafts candidates for a second stage, and what
+        chooses where trees choose worse. A raw model drafts
         with its trees, for only with these its choices were shown to be no worse."""
         if self.is_raw:
             return self

@@ -71,7 +71,7 @@ def pack(
 class Unpacked:
     """The content of a file: parts by name, conformal factor, metrics, unit costs, what it was trained on,
     and percentiles of its support (both None in files of before they were kept); ``is_raw`` where its trees correct
-    counted work at prices instead of analytic cycles, ``formula_chooses`` where these choose among schedules."""
+    counted work at prices instead of analytic cycles, ``formula_chooses`` where the plain formula chooses among schedules."""
 
     parts: dict[str, bytes]
     factor: float

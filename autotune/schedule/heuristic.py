@@ -77,7 +77,7 @@ _NEAR_CHANNELS, _WIDE_TILES = 64, 8.0
 """Channels that Winograd's products make at once, and the price, in tiles, of doubling them beyond: each result is stored
 in a row far from its neighbours' (Zen 4, docs/decisions/0123-cuts-that-searches-found.md)."""
 _SHALLOW, _FEW_IMAGE_TILES = 256, 49
-"""Depth of products that hides these stores, and Winograd's tiles of an image beyond which it is cut by rows anyway."""
+"""Depth of products that hides these stores, and Winograd's tiles of a batch beyond which it is cut by rows anyway."""
 _TILE_ELEMENTS = 512.0
 """Set-up of a tile in elements of traffic that take as long (edge: about 100 cycles)."""
 

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.estimate import Best, Forecast
-from autotune.cost_model.first_choice import cautious
 from autotune.cost_model.model import CostModel
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
@@ -148,9 +147,10 @@ class Ranking:
         return Ranked(ranked.schedules, np.concatenate([interval, ranked.values[3:]]))
 
     def _repriced(self, group: Group, ranked: Ranked) -> Ranked:
-        """Return schedules that the plain formula ranked with the model's costs, its first choice first."""
+        """Return schedules that the plain formula ranked with the model's costs, its first choice first: what the model
+        says is cheaper counts as much."""
         values = self._estimated(group, ranked.schedules)
-        values[0] = cautious(values[0], ranked.values[0], np.inf)
+        values[:3] *= np.maximum(values[0], values[0, :1]) / values[0]
         order = self._order(values)
         return Ranked(tuple(ranked.schedules[i] for i in order.tolist()), values[:, order])
 

@@ -32,6 +32,7 @@ from autotune.targets.native.codegen.gemm.narrow_shape import (
 from autotune.targets.native.codegen.gemm.packing import packed_width
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.panels import goes_in_blocks
+from autotune.targets.native.codegen.gemm.row_sums import sums_lie_along
 from autotune.targets.native.codegen.gemm.shape import GemmShape
 from autotune.targets.native.codegen.gemm.tile_plan import tile_plan
 from autotune.targets.native.codegen.gemm.tile_products import TILE_ROWS
@@ -101,11 +102,13 @@ def _product(shape: GemmShape, isa: VectorIsa) -> Work:
     width = shape.panel if shape.panel is not None else packed_width(source, isa)
     loops = source if width is None else packed(source, width)
     local = shape.panel is None and width is not None
-    blocking = best_blocking(loops, isa, width, outside=False if local else None)
+    along = not local and sums_lie_along(loops, isa)
+    outside = False if local or along else None
+    blocking = best_blocking(loops, isa, isa.lanes if along else width, outside=outside)
     outer, rows = loops.outer.size, loops.row1.size * loops.row0.size
     blocks = len(_blocks(shape, loops, blocking))
     found = _tiled(shape, loops, blocking, isa, blocks)
-    if width is None and source.vector.lanes != 1 and source.vector.size > 1:
+    if width is None and not along and source.vector.lanes != 1 and source.vector.size > 1:
         found["product_gathers"] += found["product_steps"] * isa.lanes
     if local:
         dense = source.vector.lanes == 1

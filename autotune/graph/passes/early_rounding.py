@@ -58,9 +58,12 @@ class EarlyRounding:
 
 
 def _is_passed(op: Op, graph: Graph) -> bool:
-    """Return True for a concatenation, for a pool of maxima, and for what moves a convolution's numbers."""
-    if op.kind in (OpKind.CONCAT, OpKind.MAX_POOL):
+    """Return True for a concatenation, for maxima of a convolution's numbers or of bytes, and for what moves a
+    convolution's numbers. Maxima of others are fewer than what they are of."""
+    if op.kind is OpKind.CONCAT:
         return True
+    if op.kind is OpKind.MAX_POOL:
+        return _is_convolved(op.inputs[0], graph) or _is_widened(op.inputs[0], graph)
     kept = LEAST_KEPT * graph.types[op.inputs[0]].elements
     is_move = op.family in MOVES and graph.types[op.output].elements >= kept
     return is_move and _is_convolved(op.inputs[0], graph)
@@ -75,6 +78,16 @@ def _is_convolved(tensor: str, graph: Graph) -> bool:
             return False
         op = graph.producer.get(op.inputs[0])
     return op is not None
+
+
+def _is_widened(tensor: str, graph: Graph) -> bool:
+    """Return True for bytes, scaled and shifted."""
+    while graph.types[tensor].dtype not in NARROW:
+        op = graph.producer.get(tensor)
+        if op is None or op.kind not in SCALED or op.inputs[1] not in graph.constants:
+            return False
+        tensor = op.inputs[0]
+    return True
 
 
 def _chain(op: Op, graph: Graph) -> tuple[Op, ...]:

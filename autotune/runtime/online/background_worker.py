@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -60,8 +60,7 @@ class BackgroundWorker(Generic[T]):
     life alone: ``failed`` is told, the next life begins after a pause, and ``recovered`` is told once it has
     done something. ``keeps`` puts the items of a failed call back. Work that hangs is left behind in its
     thread, which ends with the process. ``limit`` bounds the queue; the oldest item goes first.
-    ``in_background`` gives the thread a low priority while nobody waits in ``wait`` or ``close``. ``gather_seconds``
-    is how long it waits for further items, so that it wakes rarely; ``wait`` and ``close`` do not wait for that.
+    ``in_background`` gives the thread a low priority while nobody waits in ``wait`` or ``close``.
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class BackgroundWorker(Generic[T]):
         recovered: Callable[[], None] = lambda: None,
         keeps: bool = False,
         in_background: bool = False,
-        gather_seconds: float = 0.0,
         restart: Restart | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -82,7 +80,6 @@ class BackgroundWorker(Generic[T]):
         self._failed, self._recovered = failed, recovered
         self._keeps = keeps
         self._priority = ThreadPriority() if in_background else None
-        self._gather_seconds = gather_seconds
         self._restart = Restart() if restart is None else restart
         self._clock = clock
         self._changed = threading.Condition()
@@ -98,15 +95,21 @@ class BackgroundWorker(Generic[T]):
 
     def put(self, item: T) -> None:
         """Hand over an item; return at once. Does nothing when the worker is closed."""
+        self.put_all((item,))
+
+    def put_all(self, items: Sequence[T]) -> None:
+        """Hand over items in their order, at once for all: their thread wakes once for them."""
         with self._changed:
             if self._closed:
                 return
-            self._dropped += len(self._pending) == self._pending.maxlen
-            self._pending.append(item)
+            pending = self._pending
+            was_empty = not pending
+            self._dropped += max(0, len(pending) + len(items) - (pending.maxlen or 0))
+            pending.extend(items)
             self._give_up_hung()
             if self._life is None:
                 self._start()
-            if len(self._pending) == 1:  # the thread wakes for the first and gathers the others
+            if was_empty:
                 self._changed.notify_all()
 
     def newest(self, count: int) -> list[T]:
@@ -216,17 +219,12 @@ class BackgroundWorker(Generic[T]):
         """Wait for items and take them all; None when there will be no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._closed or life.is_over)
-            if self._gather_seconds:
-                self._changed.wait_for(lambda: self._is_urgent(life), self._gather_seconds)
             if life.is_over or not self._pending:
                 return None
             batch = list(self._pending)
             self._pending.clear()
             self._call_began = self._clock()
             return batch
-
-    def _is_urgent(self, life: Life) -> bool:
-        return self._is_awaited() or life.is_over
 
     def _do(self, work: Work[T], batch: list[T], life: Life) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Generic
 
 from autotune.runtime.execution.event import Event, EventKind
@@ -33,8 +34,8 @@ EVENTS_KEPT = 1_000
 """Newest events of a session."""
 
 GATHER_SECONDS, RECORD_SECONDS = 0.25, 2.0
-"""On this machine runs are taken in together, four times a second. Every two seconds one of them is recorded in full:
-that takes Python's lock, which runs need, for milliseconds."""
+"""On this machine runs are handed over together, four times a second: each hand-over wakes a thread beside the requests.
+Every two seconds one of them is recorded in full: that takes Python's lock, which runs need, for milliseconds."""
 
 
 class OnlineTrainer(Generic[M]):
@@ -72,6 +73,8 @@ class OnlineTrainer(Generic[M]):
         self._runs_here = isinstance(target, ExclusiveTarget)
         self._look_seconds = looks_apart_seconds(options.rule) if self._runs_here else 0.0
         self._next_look_seconds, self._observed = 0.0, 0
+        self._held: deque[tuple[float, RunTrace, int]] = deque(maxlen=options.backlog_runs)
+        self._next_handing_seconds = 0.0
         self._stored, self._next_seconds = 0, 0.0
         self._recorder = Recorder(target, published.current.graph.name)
         self._lock = threading.Lock()
@@ -84,7 +87,6 @@ class OnlineTrainer(Generic[M]):
         self._recording = BackgroundWorker[tuple[float, RunTrace, int]](
             "recording", lambda life: self._record, limit, self._failed("recording"),
             recovered=self._recovered("recording"), keeps=True, restart=restart,
-            gather_seconds=GATHER_SECONDS if self._runs_here else 0.0,
         )  # fmt: skip
         self._learning = BackgroundWorker[FinishedRun](
             "learning", self._begin_learning, limit, self._failed("learning"),
@@ -98,8 +100,8 @@ class OnlineTrainer(Generic[M]):
             return tuple(self._events)
 
     def observe(self, trace: RunTrace) -> None:
-        """Hand over one finished run. Returns at once. Of short runs on this machine some are looked at, as many as the
-        drift detector takes; each stands for those before it.
+        """Take one finished run. Returns at once. Of short runs on this machine some are looked at, as many as the
+        drift detector takes; each stands for those before it. They are held until the next hand-over.
 
         When recording is so far behind that its backlog is full, the oldest run is dropped, and an
         event says so.
@@ -111,11 +113,25 @@ class OnlineTrainer(Generic[M]):
                 return
             self._next_look_seconds = now + self._look_seconds
         count, self._observed = self._finished - self._observed, self._finished
-        self._recording.put((now, trace, count))
+        self._held.append((now, trace, count))
+        if self._runs_here and now < self._next_handing_seconds:
+            return
+        self._next_handing_seconds = now + GATHER_SECONDS
+        self._hand_to_recording()
+
+    def _hand_to_recording(self) -> None:
+        """Hand over what is held; of two callers at once each hands over other runs."""
+        runs = []
+        with suppress(IndexError):
+            while True:
+                runs.append(self._held.popleft())
+        if runs:
+            self._recording.put_all(runs)
 
     def wait_idle(self, timeout_seconds: float | None = None) -> None:
         """Return when everything handed over is stored and learned from. Raises ``AutotuneError``
         when either takes longer, or has failed and not gone on since."""
+        self._hand_to_recording()
         self._recording.wait(timeout_seconds)
         self._learning.wait(timeout_seconds)
 
@@ -123,6 +139,7 @@ class OnlineTrainer(Generic[M]):
         """Stop after the current step of work; what was handed over is stored. Raises
         ``AutotuneError`` when recording or learning has failed and not gone on since."""
         self._closing.set()
+        self._hand_to_recording()
         try:
             self._recording.close()
         finally:
@@ -153,8 +170,7 @@ class OnlineTrainer(Generic[M]):
         records = [record for run in runs for record in run.records]
         self._store.add(records)
         self._stored += len(records)
-        for run in runs:
-            self._learning.put(run)
+        self._learning.put_all(runs)
 
     def _is_recorded(self, at_seconds: float) -> bool:
         """Return True if a run is to be recorded in full: elsewhere each, on this machine one now and then."""

@@ -48,10 +48,11 @@ def test_other_concatenations_stay(graph: Graph) -> None:
     kinds_after(EarlyRounding(), graph, 0)
 
 
-def pooled(scale: float, kind: str = "max_pool") -> Graph:
-    """Maxima of windows, divided, rounded and clipped to bytes, of a tensor that another operator reads too."""
+def pooled(scale: float, kind: str = "max_pool", of: DType = DType.INT8) -> Graph:
+    """Maxima of windows of numbers ``of`` a type, divided, rounded and clipped to bytes, of a tensor that another operator
+    reads too."""
     b = GraphBuilder("g")
-    x = b.add(K.TANH, b.input("x", (1, 2, 6, 6)))
+    x = b.add(K.MUL, b.input("x", (1, 2, 6, 6), of), b.constant(0.02))
     y = b.add(K(kind), x, kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
     y = b.add(K.ROUND, b.add(K.DIV, y, b.constant(scale)))
     y = b.add(K.CLIP, y, min=-128.0, max=127.0)
@@ -63,14 +64,16 @@ def test_maxima_are_taken_of_bytes() -> None:
     graph = pooled(0.01)
     result = EarlyRounding().run(graph)
     made = [op.kind for op in result.graph.ops]
-    assert made == [K.TANH, K.DIV, K.ROUND, K.CLIP, K.MAX_POOL, K.NEG, K.RELU]
+    assert made == [K.MUL, K.DIV, K.ROUND, K.CLIP, K.MAX_POOL, K.NEG, K.RELU]
     (pool,) = (op for op in result.graph.ops if op.kind is K.MAX_POOL)
     assert {result.graph.types[x].dtype for x in (*pool.inputs, pool.output)} == {DType.INT8}
     assert_equivalent(graph, result.graph, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
-    "graph", [pooled(-0.01), pooled(0.01, "average_pool")], ids=["falling", "of means"]
+    "graph",
+    [pooled(-0.01), pooled(0.01, "average_pool"), pooled(0.01, of=DType.FLOAT32)],
+    ids=["falling", "of means", "of no bytes"],
 )
 def test_other_pools_stay(graph: Graph) -> None:
     kinds_after(EarlyRounding(), graph, 0)

@@ -63,11 +63,13 @@ def generable(instruction: Instruction) -> bool:
 
 
 def convertible(access: MemoryAccess, role: Role) -> bool:
-    """Whether a kernel reads or writes fp32 or what its tensor of that role has instead: runs, copies and reductions
-    do, products take constants as they are packed, and those of bf16 round what they write once."""
+    """Whether a kernel reads or writes fp32 or what its tensor of that role has instead: runs and copies do, reductions
+    but those of rows, which runs take with fp32 alone; products take constants as they are packed, and those of bf16
+    round what they write once."""
     leaf = access.leaf
     if leaf.opcode is Opcode.REDUCE:
-        return access.operand == "src" or not leaf.instruction.get("accumulate")
+        keeps_fp32 = access.operand == "dst" and leaf.instruction.get("accumulate")
+        return not keeps_fp32 and not _reduces_rows(leaf.instruction)
     if leaf.opcode is Opcode.STORE:
         return True
     if leaf.opcode is Opcode.MATMUL and access.operand == "c":
@@ -75,6 +77,15 @@ def convertible(access: MemoryAccess, role: Role) -> bool:
     if leaf.opcode is Opcode.MATMUL:
         return access.operand in ("a", "b") and role is Role.CONSTANT
     return leaf.opcode in ELEMENTWISE and generable(leaf.instruction)
+
+
+def _reduces_rows(instruction: Instruction) -> bool:
+    """Whether a REDUCE reduces neighbours in memory."""
+    get = instruction.get
+    return any(
+        get(f"size{d}") > 1 and not get(f"dst_stride{d}") and get(f"src_stride{d}") == 1
+        for d in range(MAX_RANK)
+    )
 
 
 def _is_written_once(instruction: Instruction) -> bool:

@@ -223,7 +223,7 @@ def padded_taps(format: Format, pad: float, beside: Opcode | None) -> Program:
     ("pad", "beside", "narrow"),
     [
         *((0.0, None, True), (3.0, None, True), (0.5, None, False)),
-        *((0.0, Opcode.REDUCE, True), (0.0, Opcode.UNARY, False)),
+        *((0.0, Opcode.REDUCE, False), (0.0, Opcode.UNARY, False)),
     ],
 )
 def test_a_padded_buffer_stays_narrow_where_all_that_read_it_widen(

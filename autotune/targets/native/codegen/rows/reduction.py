@@ -149,11 +149,12 @@ class _Code:
         if format is Format.FP32:
             return load_strip(v, at, stride, first, count, rest)
         value = load_narrow(v, at, stride, first, count, format)
-        return value if count == v.lanes or not rest else filled(v, value, count, rest)
+        return value if count == v.lanes else filled(v, value, count, rest)
 
-    def _store(self, v: VectorBuilder, total: str, dst: str, stride: int, *strip: int) -> None:
-        """Store lanes, rounded to the result's format."""
-        first, count = strip
+    def _store(
+        self, v: VectorBuilder, total: str, dst: str, stride: int, first: int, count: int
+    ) -> None:
+        """Store the first ``count`` lanes, rounded to the result's format."""
         format = self._spec.formats[DST]
         if format is Format.FP32:
             store_strip(v, total, dst, stride, first, count)
