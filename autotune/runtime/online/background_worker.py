@@ -100,7 +100,7 @@ class BackgroundWorker(Generic[T]):
     def put_all(self, items: Sequence[T]) -> None:
         """Hand over items in their order, at once for all: their thread wakes once for them."""
         with self._changed:
-            if self._closed:
+            if self._closed or not items:
                 return
             pending = self._pending
             was_empty = not pending

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Generic
 
 from autotune.runtime.execution.event import Event, EventKind
@@ -73,7 +72,8 @@ class OnlineTrainer(Generic[M]):
         self._runs_here = isinstance(target, ExclusiveTarget)
         self._look_seconds = looks_apart_seconds(options.rule) if self._runs_here else 0.0
         self._next_look_seconds, self._observed = 0.0, 0
-        self._held: deque[tuple[float, RunTrace, int]] = deque(maxlen=options.backlog_runs)
+        self._held: deque[tuple[float, RunTrace, int]] = deque()
+        self._handing = threading.Lock()
         self._next_handing_seconds = 0.0
         self._stored, self._next_seconds = 0, 0.0
         self._recorder = Recorder(target, published.current.graph.name)
@@ -120,12 +120,9 @@ class OnlineTrainer(Generic[M]):
         self._hand_to_recording()
 
     def _hand_to_recording(self) -> None:
-        """Hand over what is held; of two callers at once each hands over other runs."""
-        runs = []
-        with suppress(IndexError):
-            while True:
-                runs.append(self._held.popleft())
-        if runs:
+        """Hand over what is held, in its order."""
+        with self._handing:
+            runs = [self._held.popleft() for _ in range(len(self._held))]
             self._recording.put_all(runs)
 
     def wait_idle(self, timeout_seconds: float | None = None) -> None:

@@ -42,7 +42,8 @@ def test_everything_is_worked_off_in_order_in_batches() -> None:
     assert seen[-1] == 500
 
 
-def test_a_full_queue_loses_the_oldest_and_counts_them() -> None:
+@pytest.mark.parametrize("together", [1, 2, 10])
+def test_a_full_queue_loses_the_oldest_and_counts_them(together: int) -> None:
     gate, started, seen = threading.Event(), threading.Event(), []
 
     def work(batch: list[int]) -> None:
@@ -53,8 +54,8 @@ def test_a_full_queue_loses_the_oldest_and_counts_them() -> None:
     lane = worker(work, 4)
     lane.put(0)
     assert started.wait(10)
-    for i in range(1, 11):
-        lane.put(i)
+    for i in range(1, 11, together):
+        lane.put_all(range(i, i + together))
     assert lane.take_dropped() == 6
     assert lane.take_dropped() == 0
     gate.set()
