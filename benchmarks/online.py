@@ -148,6 +148,8 @@ Three processes take turns of {TURN_SECONDS:g} s; while one serves, the others a
 the session that does not learn, of the requests of a phase together; in brackets its 90 % interval, by a bootstrap of turns. *not, again* does not learn
 either: what it differs by is noise. *rate* are requests answered, over those of *not*: the median of the turns. In *alone* the session that learns is new: it
 profiles, compiles beside the requests and tries other plans on bursts of them. The last columns count what learning did.
+The clock of this machine goes on while a session is stopped, two thirds of the time. That distorts what learning measures by it: the share of
+a core that a proposal gets looks a third as large, so that it counts as starved sooner, and a block of runs for the drift detector may span a pause.
 Below each table stands what it told, by seconds of its own turns. {note}"""
     return "\n\n".join([text, *tables]) + "\n"
 
