@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from autotune.graph.graph import Graph
 from autotune.runtime.execution.program_table import ProgramTable
@@ -18,14 +19,23 @@ from autotune.runtime.session.session import Session
 from autotune.targets.opening import load_spec
 from autotune.targets.physical import Drift
 from benchmarks.child import busy
-from benchmarks.online_cpu import TURN_SECONDS, Served, by_network, keep, kept, measure, table, told
+from benchmarks.online_cpu import TURN_SECONDS, Served, by_load, keep, kept, measure, table, told
 from benchmarks.online_pictures import runs_picture
 from benchmarks.online_runs import Costs, Followed, Prices, costs, follow, tuned_table
 from benchmarks.online_scenarios import CHANGE, RUNS, SCENARIOS, Scenario
 from benchmarks.table import Table
 
 MACHINE, NETWORKS = "edge", ("mlp", "aspp_head")
-NETWORKS_HERE = ("light_squeezenet:2", "gru_layer:1")
+
+
+class Load(NamedTuple):
+    """A network on this CPU, and how many call it without a pause."""
+
+    network: str
+    callers: int
+
+
+NETWORKS_HERE = (Load("light_squeezenet", 2), Load("gru_layer", 1))
 """Networks on this CPU and how many call each: of one the heuristic plan is the best that learning finds, of the other it is not."""
 PICTURE = "online-{place}.svg"
 RETUNE_RUNS = 16
@@ -126,7 +136,7 @@ def emulated(images: Path | None) -> Iterator[tuple[Table, list[str]]]:
 
 def here(served: Sequence[Served], note: str) -> str:
     """The part of the page on this CPU."""
-    tables = [f"{table(one).markdown()}\n\n{told(one)}" for one in by_network(served)]
+    tables = [f"{table(one).markdown()}\n\n{told(one)}" for one in by_load(served)]
     text = f"""## This CPU
 
 Callers without a pause, all cores, five phases. In *beside a neighbour* another process copies
@@ -138,6 +148,8 @@ Three processes take turns of {TURN_SECONDS:g} s; while one serves, the others a
 the session that does not learn, of the requests of a phase together; in brackets its 90 % interval, by a bootstrap of turns. *not, again* does not learn
 either: what it differs by is noise. *rate* are requests answered, over those of *not*: the median of the turns. In *alone* the session that learns is new: it
 profiles, compiles beside the requests and tries other plans on bursts of them. The last columns count what learning did.
+The clock of this machine goes on while a session is stopped, two thirds of the time. That distorts what learning measures by it: the share of
+a core that a proposal gets looks a third as large, so that it counts as starved sooner, and a block of runs for the drift detector may span a pause.
 Below each table stands what it told, by seconds of its own turns. {note}"""
     return "\n\n".join([text, *tables]) + "\n"
 
@@ -152,12 +164,24 @@ def page(found: Table, pictures: Sequence[str], cpu: str) -> str:
     return f"{head}{found.markdown()}{cut}{TAIL.format(runs=RUNS)}\n{drawn}\n\n{cpu}"
 
 
+def load(text: str) -> Load:
+    """Return what ``network:callers`` names. Raises ``ArgumentTypeError`` for anything else."""
+    network, _, callers = text.rpartition(":")
+    if not network or not callers.isdecimal() or not int(callers):
+        raise argparse.ArgumentTypeError(f"{text!r} is no network:callers, as light_squeezenet:2")
+    return Load(network, int(callers))
+
+
 def main() -> None:
     """Print the figures; with ``--markdown`` write the page and its pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--markdown", type=Path)
     parser.add_argument(
-        "--networks", nargs="+", default=NETWORKS_HERE, help="on this CPU, as name:callers"
+        "--networks",
+        nargs="+",
+        type=load,
+        default=NETWORKS_HERE,
+        help="on this CPU, as name:callers",
     )
     parser.add_argument("--seconds", type=float, default=9.0, help="of a phase, for each process")
     parser.add_argument("--json", type=Path, help="turns on this CPU to go on from, and to keep")
@@ -166,13 +190,13 @@ def main() -> None:
     note = busy() if wanted.note is None else wanted.note
     images = None if wanted.markdown is None else wanted.markdown.parent / "images"
     served = [] if wanted.json is None else kept(wanted.json)
-    for network, callers in (one.rsplit(":", 1) for one in wanted.networks):
-        if any(one.network == network for one in served):
+    for network, callers in wanted.networks:
+        if any((one.network, one.callers) == (network, callers) for one in served):
             continue
-        served += measure(network, wanted.seconds, int(callers))
+        served += measure(network, wanted.seconds, callers)
         if wanted.json is not None:
             keep(wanted.json, served)
-    for one in by_network(served):
+    for one in by_load(served):
         print(table(one).text())
     cpu = here(served, note)
     for found, pictures in emulated(images):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import signal
 import subprocess
@@ -137,6 +138,7 @@ class _Worker:
     def __init__(self, network: str, is_online: bool, callers: int) -> None:
         command = [sys.executable, "-m", "benchmarks.online_cpu", "--serve", "--networks", network]
         command += ["--callers", str(callers), *["--online"] * is_online]
+        self._stopped: list[int] = []
         self._process = subprocess.Popen(
             command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -160,9 +162,16 @@ class _Worker:
         return found
 
     def kill(self) -> None:
-        """End it, whatever it does."""
-        self._process.kill()
-        self._process.wait()
+        """End it and what it started, whatever they do: what is stopped would never end by itself."""
+        started = self._stopped
+        if self._process.poll() is None:
+            started = [*started, *_children(self._process.pid)]
+            self._process.kill()
+            self._process.wait()
+        for process in started:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+                os.kill(process, signal.SIGCONT)
 
     def _tell(self, what: object) -> None:
         assert self._process.stdin is not None
@@ -177,9 +186,11 @@ class _Worker:
 
     def _signal(self, number: signal.Signals) -> None:
         """Signal the process and those that it started."""
-        for process in (self._process.pid, *_children(self._process.pid)):
+        started = _children(self._process.pid)
+        for process in (self._process.pid, *started):
             with suppress(ProcessLookupError):
                 os.kill(process, number)
+        self._stopped = started if number == signal.SIGSTOP else []
 
 
 def _children(process: int) -> list[int]:
@@ -259,10 +270,14 @@ Turns = Sequence[Sequence[float]]
 def over(ours: Turns, others: Turns, quantile: float) -> tuple[float, float, float]:
     """Return the quantile of all requests over that of the others, with its 90 % interval by a bootstrap of turns.
 
-    Turns of the same place ran beside each other and are drawn together.
+    Turns of the same place ran beside each other and are drawn together. Those in which no request of either counts are left out;
+    NaN if none are left.
     """
     rng = np.random.default_rng(0)
-    count = min(len(ours), len(others))
+    ours, others = _counted(ours, others)
+    count = len(ours)
+    if not count:
+        return math.nan, math.nan, math.nan
     draws = rng.integers(0, count, (DRAWS, count))
     found = [_ratio(ours, others, draw, quantile) for draw in draws]
     low, high = np.quantile(found, (0.05, 0.95))
@@ -270,12 +285,28 @@ def over(ours: Turns, others: Turns, quantile: float) -> tuple[float, float, flo
 
 
 def _rate(ours: Turns, others: Turns) -> str:
-    """Return requests over those of the others, the median of the turns, with its 90 % interval."""
+    """Return requests over those of the others, the median of the turns, with its 90 % interval; turns as in ``over``."""
     rng = np.random.default_rng(0)
+    ours, others = _counted(ours, others)
+    if not ours:
+        return _shown(math.nan, math.nan, math.nan)
     pairs = np.array([len(one) / len(other) for one, other in zip(ours, others, strict=True)])
     draws = np.median(pairs[rng.integers(0, len(pairs), (DRAWS, len(pairs)))], axis=1)
     low, high = np.quantile(draws, (0.05, 0.95))
-    return f"{np.median(pairs) - 1:+.1%} ({low - 1:+.1%} to {high - 1:+.1%})"
+    return _shown(float(np.median(pairs)), low, high)
+
+
+def _shown(ratio: float, low: float, high: float) -> str:
+    """Return a ratio and its interval as changes; an em dash if it is not known."""
+    if math.isnan(ratio):
+        return "—"
+    return f"{ratio - 1:+.1%} ({low - 1:+.1%} to {high - 1:+.1%})"
+
+
+def _counted(ours: Turns, others: Turns) -> tuple[Turns, Turns]:
+    """Return the turns of the same places in which requests of both count."""
+    both = [(one, other) for one, other in zip(ours, others, strict=False) if one and other]
+    return [one for one, _ in both], [other for _, other in both]
 
 
 def _ratio(ours: Turns, others: Turns, turns: Sequence[int] | Any, quantile: float) -> float:
@@ -285,12 +316,15 @@ def _ratio(ours: Turns, others: Turns, turns: Sequence[int] | Any, quantile: flo
 
 
 def _quantile(turns: Turns, quantile: float) -> float:
+    """Return the quantile of all requests; NaN if no request counts."""
+    if not any(turns):
+        return math.nan
     every: npt.NDArray[np.float64] = np.concatenate([np.asarray(one) for one in turns])
     return float(np.quantile(every, quantile))
 
 
 def table(served: Sequence[Served]) -> Table:
-    """Latencies by phase, and those over the process that does not learn; ``served`` are one network's."""
+    """Latencies by phase, and those over the process that does not learn; ``served`` are one load's."""
     rows = []
     base = served[0]
     for phase, name in enumerate(PHASES):
@@ -303,8 +337,7 @@ def table(served: Sequence[Served]) -> Table:
                 if one is base:
                     cells.append("")
                     continue
-                ratio, low, high = over(turns, base.milliseconds[phase], quantile)
-                cells.append(f"{ratio - 1:+.1%} ({low - 1:+.1%} to {high - 1:+.1%})")
+                cells.append(_shown(*over(turns, base.milliseconds[phase], quantile)))
             cells.append(f"{_quantile(turns, 1.0):.2f}")
             rows.append((name, one.kind, *cells, *map(str, one.counts[phase])))
     quantiles = [x for name in QUANTILES for x in (f"{name} ms", f"{name} over not")]
@@ -314,10 +347,12 @@ def table(served: Sequence[Served]) -> Table:
     return Table(title, columns, tuple(rows))
 
 
-def by_network(served: Sequence[Served]) -> list[list[Served]]:
-    """Return what was served, a list for each network."""
-    names = dict.fromkeys(one.network for one in served)
-    return [[one for one in served if one.network == name] for name in names]
+def by_load(served: Sequence[Served]) -> list[list[Served]]:
+    """Return what was served, a list for each network and number of callers."""
+    loads: dict[tuple[str, int], list[Served]] = {}
+    for one in served:
+        loads.setdefault((one.network, one.callers), []).append(one)
+    return list(loads.values())
 
 
 def told(served: Sequence[Served]) -> str:
@@ -341,11 +376,12 @@ def main() -> None:
         return
     found = [] if wanted.json is None else kept(wanted.json)
     for network in wanted.networks:
-        found = [one for one in found if one.network != network]
+        load = network, wanted.callers
+        found = [one for one in found if (one.network, one.callers) != load]
         found += measure(network, wanted.seconds, wanted.callers)
         if wanted.json is not None:
             keep(wanted.json, found)
-    for served in by_network(found):
+    for served in by_load(found):
         print(table(served).text())
         print(told(served))
 

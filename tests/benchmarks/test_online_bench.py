@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,7 +14,20 @@ import numpy as np
 import pytest
 
 from autotune.targets.physical import Drift
-from benchmarks.online_cpu import COUNTED, KINDS, PHASES, Served, keep, kept, over, table, told
+from benchmarks.online import load
+from benchmarks.online_cpu import (
+    COUNTED,
+    KINDS,
+    PHASES,
+    Served,
+    _Worker,
+    by_load,
+    keep,
+    kept,
+    over,
+    table,
+    told,
+)
 from benchmarks.online_pictures import LINES, runs_picture
 from benchmarks.online_runs import Costs
 from benchmarks.online_scenarios import CHANGE, RUNS, SCENARIOS
@@ -47,6 +65,64 @@ def test_what_was_served_is_kept_and_gives_the_same_table(tmp_path: Path) -> Non
     drifts = shown.columns.index("drifts")
     assert [row[drifts] for row in shown.rows[:: len(KINDS)]] == [str(n) for n in range(5)]
     assert "0.5 s  swapped: x" in told(served)
+
+
+def test_turns_in_which_no_request_counts_are_left_out() -> None:
+    ours, others = [[2.0], [], [3.0], [4.0]], [[1.0], [1.0], [], [2.0]]
+    assert over(ours, others, 0.5) == over([[2.0], [4.0]], [[1.0], [2.0]], 0.5)
+    phases = tuple(((1.0,), ()) if place else ((), ()) for place in range(len(PHASES)))
+    counts = tuple((0,) * len(COUNTED) for _ in PHASES)
+    shown = table([Served("mlp", 2, kind, phases, (), counts) for kind in KINDS])
+    rate = shown.columns.index("rate")
+    assert [row[rate] for row in shown.rows[: len(KINDS)]] == ["", "—", "—"]
+    assert shown.rows[len(KINDS) + 1][rate].startswith("+0.0%")
+
+
+def test_loads_are_told_apart_by_network_and_callers() -> None:
+    counts = tuple((0,) * len(COUNTED) for _ in PHASES)
+    served = [
+        Served(network, callers, kind, (), (), counts)
+        for network, callers in (("mlp", 1), ("mlp", 2), ("gru_layer", 1))
+        for kind in KINDS
+    ]
+    assert by_load(served) == [served[:3], served[3:6], served[6:]]
+
+
+def test_a_load_is_read_from_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert load("mlp:2") == ("mlp", 2)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--networks", nargs="+", type=load)
+    for wrong in ("mlp", "mlp:", ":2", "mlp:x", "mlp:0"):
+        with pytest.raises(SystemExit):
+            parser.parse_args(["--networks", wrong])
+        assert "is no network:callers" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads proc(5)")
+def test_a_worker_that_is_killed_leaves_no_stopped_child() -> None:
+    program = "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=-1); print(p.pid, flush=True); p.wait()"
+    worker = object.__new__(_Worker)
+    worker._process = subprocess.Popen(
+        [sys.executable, "-c", program], text=True, stdout=subprocess.PIPE
+    )
+    assert worker._process.stdout is not None
+    child = int(worker._process.stdout.readline())
+    worker._signal(signal.SIGSTOP)
+    worker.kill()
+    worker.kill()
+    end = time.monotonic() + 30
+    while _runs(child):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def _runs(process: int) -> bool:
+    """True unless a process has ended, reaped or not."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[0] not in "ZX"
 
 
 def test_a_quantile_over_that_of_others_has_an_interval_that_holds_the_truth() -> None:

@@ -11,17 +11,23 @@ from pathlib import Path
 
 STARVED_SECONDS = 60.0
 """How long a process waits for idle cores before it may run beside others."""
-STARVED_SHARE = 0.01
-"""Share of a core below which it counts as starved."""
+STARVED_SHARE = 0.05
+"""Share of a core below which it counts as starved: 15 s of work would take 300 s."""
 FED_SHARE = 0.08
-"""Share of a core that tells, beside others, of gaps: others at full load leave it 1.5 % of each core."""
+"""Share of a core that tells, beside others, of gaps, at least."""
+FULL_LOAD_SHARE, FED_FACTOR = 0.015, 4.0
+"""What others at full load leave, of each core, to the threads of a process at niceness 19; so many times as much tells of gaps."""
 
 
 class IdleShare:
-    """Follows what a process that runs when idle has computed. ``may_hurry`` is True while it may run beside others."""
+    """Follows what a process that runs when idle has computed. ``may_hurry`` is True while it may run beside others.
 
-    def __init__(self, at_seconds: float, cpu_seconds: float) -> None:
+    Its threads may run on so many ``cores``.
+    """
+
+    def __init__(self, at_seconds: float, cpu_seconds: float, cores: int) -> None:
         self.may_hurry = False
+        self._fed_share = max(FED_SHARE, FED_FACTOR * FULL_LOAD_SHARE * cores)
         self._since = at_seconds, cpu_seconds
 
     def look(self, at_seconds: float, cpu_seconds: float) -> bool:
@@ -29,7 +35,7 @@ class IdleShare:
         waited = at_seconds - self._since[0]
         share = (cpu_seconds - self._since[1]) / waited if waited > 0.0 else 1.0
         if self.may_hurry:
-            self.may_hurry = share < FED_SHARE
+            self.may_hurry = share < self._fed_share
             self._since = at_seconds, cpu_seconds
         elif waited >= STARVED_SECONDS:
             self.may_hurry = share < STARVED_SHARE

@@ -119,6 +119,7 @@ class LiveTuner:
         self._earn(opened.seconds)
         is_stale = opened.current.plan_version != self._published.current.plan_version
         is_stale |= self._ledger.is_crowded  # what is tried takes memory too
+        is_stale |= opened.is_rare and self._is_urgent()  # it may last minutes
         if not is_stale and not opened.trial.evaluate():
             return False
         self.drop_trial()
@@ -130,6 +131,18 @@ class LiveTuner:
             if self._workshop is not None and self._programs is not None:
                 self._workshop.linker.keep(x for x in self._programs if isinstance(x, Linkable))
         return True
+
+    def _is_urgent(self) -> bool:
+        """Return True if the machine has drifted, or an adopted edit is to be undone."""
+        if self._has_drifted:
+            return True
+        seconds = self._serving.seconds()
+        return seconds is not None and self._due(seconds) is not None
+
+    def _due(self, seconds: Seconds) -> tuple[Settled, SplitReason] | None:
+        """Return an adopted edit to undo, and why."""
+        plan = groupings_of(self._published.current.choices)
+        return self._ledger.due(plan, seconds, self._usage(), self._serving.runs)
 
     def _earn(self, seconds: Seconds) -> None:
         """Let the budget earn by the requests since the last time."""
@@ -153,12 +166,12 @@ class LiveTuner:
             if shift is not None and shift < 1.0:  # it delivers what was promised, or more
                 self._ledger.rebase(one, seconds)
         self._fresh = ()
-        plan, usage = groupings_of(self._published.current.choices), self._usage()
+        plan = groupings_of(self._published.current.choices)
         if self._has_drifted:
             self._has_drifted = False
-            self._ledger.reopen_all(plan, usage)
+            self._ledger.reopen_all(plan, self._usage())
             self._rests.reopen()
-        due = self._ledger.due(plan, seconds, usage, self._serving.runs)
+        due = self._due(seconds)
         if due is not None:
             return self._split(*due, plan, seconds)
         found, self._found = self._found, None
@@ -167,7 +180,9 @@ class LiveTuner:
         if self._rests.is_due and not self._promising:
             self._proposer.close()
             runs = self._serving.runs
-            if runs < self._rests.until or not self._ledger.reopen(plan, seconds, runs, usage):
+            if runs < self._rests.until or not self._ledger.reopen(
+                plan, seconds, runs, self._usage()
+            ):
                 return False
             self._rests.try_once()
         if self._serving.runs < FEWEST_RUNS and not self._promising:
@@ -237,6 +252,11 @@ class LiveTuner:
             graph = self._published.current.graph
             return LinkedVersion(draft.table(graph, self._target, self._workshop), draft.programs)
 
+    @property
+    def _has_time(self) -> bool:
+        """True if what comes next may be tried rarely: elsewhere than on this CPU no trial is rare."""
+        return self._rests.has_rested and self._pace.is_here
+
     def _shape(self, seconds: Seconds, is_rare: bool) -> BurstShape:
         return self._pace.shape(sum(seconds.values()), is_rare)
 
@@ -251,9 +271,10 @@ class LiveTuner:
         count = sum(map(len, scopes))
         text = f"{count} edits in {len(versions)} versions are screened"
         self.tell(EventKind.PROPOSED, text, edits=float(count), run_seconds=sum(seconds.values()))
-        shape = self._shape(seconds, self._rests.has_rested)
+        is_rare = self._has_time
+        shape = self._shape(seconds, is_rare)
         trial = LiveScreening(scopes, shape, self._rng, self.budget, self._pace.rounds)
-        self._open = OpenScreening(trial, current, seconds)
+        self._open = OpenScreening(trial, current, seconds, is_rare)
         self._serving.begin_trial(trial, tables)
 
     def _begin(self, version: Version, seconds: Seconds, undone: Settled | None) -> None:
@@ -266,10 +287,10 @@ class LiveTuner:
             expected_gain_seconds=sum(edit.gain_seconds for edit in version.edits),
             run_seconds=sum(seconds.values()),
         )
-        is_rare = self._rests.has_rested and undone is None  # what has changed is tried soon
+        is_rare = self._has_time and undone is None  # what has changed is tried soon
         shape, known = self._shape(seconds, is_rare), self._serving.known_runs()
         trial = LiveTrial(scopes, shape, self._rng, self.budget, known)
-        self._open = OpenTrial(trial, current, proposed, seconds, undone)
+        self._open = OpenTrial(trial, current, proposed, seconds, undone, is_rare)
         self._serving.begin_trial(trial, [proposed.table])
 
     # deciding

@@ -29,13 +29,17 @@ class LinkedVersion:
 
 @dataclass(frozen=True, slots=True)
 class OpenTrial:
-    """A trial under way; ``seconds`` are the published version's. ``undone`` is the adopted edit that it would undo."""
+    """A trial under way; ``seconds`` are the published version's. ``undone`` is the adopted edit that it would undo.
+
+    ``is_rare`` says that its bursts come rarely.
+    """
 
     trial: LiveTrial[Edit]
     current: ProgramTable
     proposed: LinkedVersion
     seconds: Seconds
     undone: Settled | None
+    is_rare: bool
 
     def gains(self) -> dict[str, float]:
         """Return the seconds that each edit saves, by the median pair of its steps."""
@@ -59,11 +63,12 @@ class OpenTrial:
 
 @dataclass(frozen=True, slots=True)
 class OpenScreening:
-    """A screening under way; ``seconds`` are the published version's."""
+    """A screening under way; ``seconds`` are the published version's. ``is_rare`` says that its bursts come rarely."""
 
     trial: LiveScreening
     current: ProgramTable
     seconds: Seconds
+    is_rare: bool
 
     def chosen(self, least_gain: float) -> tuple[Edit, ...]:
         """Return the promising edits that save so large a share of a run, those that save most first."""

@@ -13,7 +13,7 @@ REST_RUNS, REST_SECONDS = 2048, 8.0
 """Requests of the first rest, and the least time that they take; twice as many after each further trial without a gain."""
 MOST_RESTS = 8
 VAIN_CHANGES = 2
-"""Changes of the machine in a row that may bring no gain; further ones bring one trial each, not ``REST``."""
+"""Changes of the machine in a row that may bring no gain; further ones bring one trial each at most, not ``REST``."""
 
 
 @dataclass(slots=True)
@@ -26,8 +26,11 @@ class Rests:
     rests: int = 0
     until: int = 0
     vain_changes: int = 0
+    """Changes of the machine in a row for which something was tried, and nothing gained."""
+    tried: int | None = None
+    """Trials without a gain since the machine has changed; None where it has not, or something was gained since."""
     has_rested: bool = False
-    """True once tuning has rested: what comes then are second looks, which have time."""
+    """True once tuning has rested since a gain or a change of the machine: what comes then are second looks, which have time."""
 
     @property
     def is_due(self) -> bool:
@@ -42,19 +45,24 @@ class Rests:
     def forget(self) -> None:
         """Begin anew: something was gained."""
         self.fruitless = self.rests = self.until = self.vain_changes = 0
+        self.tried, self.has_rested = None, False
 
     def reopen(self) -> None:
         """Begin anew as the machine has changed; once ``VAIN_CHANGES`` in a row brought no gain, with one trial and no shorter rests."""
         self.until = 0
-        self.vain_changes += 1
-        if self.vain_changes > VAIN_CHANGES:
+        self.vain_changes += bool(self.tried)
+        self.tried = 0
+        if self.vain_changes >= VAIN_CHANGES:
             self.try_once()
         else:
             self.fruitless = self.rests = 0
+            self.has_rested = False
 
     def count(self, run: int, run_seconds: float) -> None:
         """Count a trial without a gain, after so many runs of such a time."""
         self.fruitless += 1
+        if self.tried is not None:
+            self.tried += 1
         if self.is_due:
             self.has_rested = True
             least = max(REST_RUNS, round(self.least_seconds / max(1e-9, run_seconds)))
@@ -66,5 +74,5 @@ class Rests:
         self.fruitless, self.has_rested = REST, True
 
     def try_once(self) -> None:
-        """Allow one more trial."""
-        self.fruitless = REST - 1
+        """Allow one more trial; where more are left, those."""
+        self.fruitless = min(self.fruitless, REST - 1)

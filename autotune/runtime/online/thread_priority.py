@@ -54,14 +54,17 @@ def run_when_idle() -> None:
     niceness 19: no core may ever be idle.
     """
     yield_to_runs()
-    if sys.platform == "linux" and _can_leave_idle():
+    if sys.platform == "linux" and can_leave_idle():
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def set_idle(process: int, is_idle: bool) -> None:
-    """Let all threads of a process that runs when idle run with niceness 19, or only when idle again."""
-    if sys.platform != "linux":
+    """Let all threads of a process that runs when idle run with niceness 19, or only when idle again.
+
+    Does nothing where the second could not be taken back: there such a process stays at niceness 19.
+    """
+    if sys.platform != "linux" or not can_leave_idle():
         return
     policy = os.SCHED_IDLE if is_idle else os.SCHED_OTHER
     with contextlib.suppress(OSError):  # it has ended
@@ -88,7 +91,7 @@ def lower_priority(steps: int) -> None:
 
 
 @cache
-def _can_leave_idle() -> bool:
+def can_leave_idle() -> bool:
     """Return True if this user may take the idle class back."""
 
     def attempt() -> None:

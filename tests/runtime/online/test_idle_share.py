@@ -8,14 +8,14 @@ import time
 
 import pytest
 
-from autotune.runtime.online.idle_share import FED_SHARE, STARVED_SECONDS, IdleShare, cpu_seconds
+from autotune.runtime.online.idle_share import STARVED_SECONDS, IdleShare, cpu_seconds
 
 STEP = 2.0
 
 
-def hurries(*shares: float) -> list[bool]:
+def hurries(*shares: float, cores: int = 2) -> list[bool]:
     """Return ``may_hurry`` at each look, one after every ``STEP`` seconds, of a process that got these shares of a core."""
-    share, used, found = IdleShare(0.0, 0.0), 0.0, []
+    share, used, found = IdleShare(0.0, 0.0, cores), 0.0, []
     for place, got in enumerate(shares, 1):
         used += got * STEP
         found.append(share.look(place * STEP, used))
@@ -29,15 +29,22 @@ def test_a_process_that_gets_the_gaps_between_requests_never_runs_beside_them() 
     assert not any(hurries(*[0.12] * 10 * LOOKS))
 
 
-def test_a_process_that_gets_nothing_runs_beside_others_until_there_are_gaps() -> None:
-    found = hurries(*[0.003] * LOOKS, *[0.03] * 20, 0.25, *[0.12] * LOOKS)
+@pytest.mark.parametrize("little", [0.0, 0.003, 0.03])
+def test_a_process_that_gets_little_runs_beside_others_until_there_are_gaps(little: float) -> None:
+    found = hurries(*[little] * LOOKS, *[0.03] * 20, 0.25, *[0.12] * LOOKS)
     assert found.index(True) == LOOKS - 1
     assert all(found[LOOKS - 1 : LOOKS + 20])
     assert not any(found[LOOKS + 20 :])
 
 
-def test_gaps_beside_others_are_told_from_full_load() -> None:
-    assert 2 * 15 / 1024 < FED_SHARE < 0.25, "weights of niceness 19 and 0, on two cores"
+@pytest.mark.parametrize("cores", [1, 2, 8, 64])
+def test_gaps_beside_others_are_told_from_full_load_on_any_number_of_cores(cores: int) -> None:
+    full = (
+        2 * cores * 15 / (1024 + 15)
+    )  # twice what the weights of niceness 0 and 19 give on all cores
+    found = hurries(*[0.0] * LOOKS, *[full] * 20, 0.3 * cores, cores=cores)
+    assert all(found[LOOKS - 1 : -1])
+    assert not found[-1]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="as Linux tells it")

@@ -13,23 +13,18 @@ import pytest
 
 from autotune.errors import AutotuneError
 from autotune.runtime.execution.event import EventKind
-from autotune.runtime.online import pace
 from autotune.runtime.online.bursts import GAP, RARE_GAP, BurstShape
 from autotune.runtime.online.live_tuner import EVENTS_KEPT
+from autotune.runtime.online.open_trial import OpenTrial
 from autotune.runtime.online.pace import HERE
 from autotune.runtime.online.trial_budget import BUDGET
+from autotune.runtime.variants.edits import Edit
 from autotune.runtime.variants.variants import Names
-from tests.runtime.online.live_case import Bench, DrawnMachine, chain, grouped, merge
+from tests.runtime.online.live_case import Bench, Clock, DrawnMachine, chain, grouped, merge
 
 GRAPH = chain()
 P0T0, P1T1 = merge(GRAPH, "p0", "t0"), merge(GRAPH, "p1", "t1")
 P2T2 = merge(GRAPH, "p2", "t2")
-
-
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Second looks as soon as the first one, so that a test needs fewer runs."""
-    monkeypatch.setattr(pace, "RARE_GAP", GAP)
 
 
 def alone(names: Names) -> float:
@@ -148,7 +143,45 @@ def test_an_adopted_merge_that_no_longer_delivers_is_split() -> None:
     assert {("p0",), ("t0",)} <= b.groups
 
 
-@pytest.mark.usefixtures("soon")
+def rare_trial(edits: tuple[Edit, Edit], clock: Clock) -> tuple[Bench, OpenTrial]:
+    """A bench whose first edit is in force, and the rare trial of its second one, which has just begun."""
+    b = Bench(DrawnMachine(GRAPH, clock), edits[:1])
+    b.run(1000)
+    assert b.published.current.plan_version == 1
+    b.proposer.edits = edits
+    b.tuner._rests.forget()
+    b.tuner._rests.has_rested = True
+    while not b.tuner.is_trying:
+        b.run(16)
+    opened = b.tuner._open
+    assert isinstance(opened, OpenTrial) and opened.is_rare
+    return b, opened
+
+
+def test_undoing_waits_for_no_rare_trial() -> None:
+    factor = 0.7
+
+    def clock(names: Names) -> float:
+        return alone(names) * (factor if names == ("p0", "t0") else 1.0)
+
+    b, _ = rare_trial((P0T0, P1T1), clock)
+    factor = 1.6
+    b.run(1000)
+    assert EventKind.SPLIT in b.kinds()
+    assert {("p0",), ("t0",)} <= b.groups
+
+
+def test_a_drift_ends_a_rare_trial_and_what_is_tried_then_is_tried_soon() -> None:
+    b, before = rare_trial((P0T0, P1T1), lambda names: alone(names) * (1 - 0.3 * (len(names) > 1)))
+    b.run(16)
+    assert b.tuner._open is before
+    b.tuner.drift()
+    b.run(16)
+    after = b.tuner._open
+    assert isinstance(after, OpenTrial)
+    assert after is not before and not after.is_rare
+
+
 def test_a_workload_that_goes_back_and_forth_reverses_at_most_once_for_each_change() -> None:
     favours_merges = True
 
@@ -165,7 +198,7 @@ def test_a_workload_that_goes_back_and_forth_reverses_at_most_once_for_each_chan
     reversals = []
     for turn in range(changes):
         favours_merges = bool(turn % 2)
-        b.run(1500)
+        b.run(6000 if favours_merges else 1500)  # a second look has time, undoing has not
         version = b.published.current.plan_version
         reversals.append(version - before)
         before = version
@@ -173,7 +206,6 @@ def test_a_workload_that_goes_back_and_forth_reverses_at_most_once_for_each_chan
     assert reversals == [1] * changes
 
 
-@pytest.mark.usefixtures("soon")
 def test_a_change_that_no_run_shows_is_found_by_rare_trials() -> None:
     factor = 1.2
     machine = DrawnMachine(GRAPH, lambda names: alone(names) * (factor if len(names) > 1 else 1))
@@ -181,7 +213,7 @@ def test_a_change_that_no_run_shows_is_found_by_rare_trials() -> None:
     b.run(1000)
     assert b.kinds()[-1] is EventKind.REFUSED
     factor = 0.7
-    b.run(10_000)
+    b.run(14_000)
     assert ("p0", "t0") in b.groups
 
 

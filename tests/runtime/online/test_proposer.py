@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -19,13 +20,13 @@ from autotune.graph.evaluation import evaluate
 from autotune.operators.interval import Interval
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.native_table import Draft
-from autotune.runtime.online import idle_share, proposer_process
+from autotune.runtime.online import idle_share, proposer_process, thread_priority
 from autotune.runtime.online import proposer as proposer_module
 from autotune.runtime.online.draft_transfer import DraftReceiver, DraftSender
 from autotune.runtime.online.input_samples import KEPT, InputSamples, with_edges
 from autotune.runtime.online.proposer import LocalProposer, Occasion
 from autotune.runtime.online.proposer_process import ProposerProcess
-from autotune.runtime.online.thread_priority import LOWEST
+from autotune.runtime.online.thread_priority import LOWEST, can_leave_idle
 from autotune.runtime.variants.edits import EditKind, Grouping, groupings_of
 from autotune.targets.native.running.target import NativeTarget
 from tests.runtime.online.live_case import SPEC, chain, feeds, grouped, merge
@@ -187,6 +188,7 @@ def test_another_process_proposes_the_same_and_may_be_ended_at_any_time() -> Non
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process can be stopped here")
 @pytest.mark.skipif(sys.platform != "linux", reason="priorities of Linux")
+@pytest.mark.skipif(not can_leave_idle(), reason="this user may not leave the idle class")
 def test_the_process_runs_on_idle_cores_alone_until_it_is_starved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -203,13 +205,30 @@ def test_the_process_runs_on_idle_cores_alone_until_it_is_starved(
             os.kill(number, signal.SIGSTOP)
             with ThreadPoolExecutor(1) as other:
                 answer = other.submit(process.propose, occasion(grouped(GRAPH), wishes=()))
-                while os.sched_getscheduler(number) != os.SCHED_OTHER and os.geteuid() == 0:
-                    time.sleep(0.01)  # others may not be permitted to
-                os.kill(number, signal.SIGCONT)
+                end = time.monotonic() + 30
+                try:
+                    while os.sched_getscheduler(number) != os.SCHED_OTHER:
+                        assert time.monotonic() < end, "a process that gets nothing is hurried"
+                        time.sleep(0.01)
+                finally:
+                    os.kill(number, signal.SIGCONT)
                 assert answer.result()
         assert os.sched_getscheduler(number) == os.SCHED_IDLE
     finally:
         process.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="priorities of Linux")
+def test_who_may_not_leave_the_idle_class_stays_out_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_priority, "can_leave_idle", lambda: False)
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        for is_idle in (False, True):
+            thread_priority.set_idle(other.pid, is_idle)
+            assert os.sched_getscheduler(other.pid) == os.SCHED_OTHER
+    finally:
+        other.kill()
+        other.communicate()
 
 
 def test_a_process_that_hangs_is_ended_and_another_takes_its_place(

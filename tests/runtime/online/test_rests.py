@@ -25,6 +25,46 @@ def test_changes_without_a_gain_soon_bring_one_trial_each() -> None:
     assert trials == [REST] * VAIN_CHANGES + [1] * 3
 
 
+def test_changes_for_which_nothing_was_tried_take_no_trials() -> None:
+    rests = Rests()
+    for _ in range(VAIN_CHANGES + 3):
+        rests.reopen()
+    assert trials_until_rest(rests, 0) == REST
+
+
+def test_trials_before_the_first_change_and_gains_make_no_change_vain() -> None:
+    rests, trials = Rests(), []
+    trials_until_rest(rests, 0)
+    for _ in range(VAIN_CHANGES + 3):
+        rests.reopen()
+        trials.append(trials_until_rest(rests, 0))
+        rests.forget()
+        trials_until_rest(rests, 0)
+    assert trials == [REST] * (VAIN_CHANGES + 3)
+
+
+def test_one_more_trial_takes_none_that_are_left() -> None:
+    rests = Rests()
+    rests.try_once()
+    assert trials_until_rest(rests, 0) == REST
+
+
+def test_trials_are_rare_after_a_rest_until_there_is_a_gain_or_a_change() -> None:
+    rests = Rests()
+    assert not rests.has_rested
+    rests.stop()
+    assert rests.has_rested
+    rests.forget()
+    assert not rests.has_rested
+    rare = []
+    for _ in range(VAIN_CHANGES + 2):
+        trials_until_rest(rests, 0)
+        assert rests.has_rested
+        rests.reopen()
+        rare.append(rests.has_rested)
+    assert rare == [False] * VAIN_CHANGES + [True] * 2
+
+
 def test_a_gain_brings_all_trials_back() -> None:
     rests = Rests()
     for _ in range(VAIN_CHANGES + 1):
