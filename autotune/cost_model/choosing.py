@@ -119,7 +119,9 @@ def _with_raw(
     raw = with_trees if has_trees else priced
     others = {kind: one if every == 1 else one.take(rows) for kind, one in chosen.all.items()}
     chosen = replace(chosen, all=others | {RAW: raw}, judged=data)
-    if not (raw.improves_on(rival, data) and raw.errs_clearly_less(rival, data)):
+    # trees that choose worse are no model that a raw one, which does both, has to beat clearly
+    alone = rival if rival.order is None else others[FORMULA]
+    if not (raw.improves_on(rival, data) and raw.errs_clearly_less(alone, data)):
         return chosen
     trained = train(counted, np.ones(len(counted), dtype=bool), seed)
     ratios = trained if has_trees else trained.as_formula()

@@ -31,6 +31,7 @@ class Untrained:
 
     def __init__(self, spec: HardwareSpec) -> None:
         self.spec = spec
+        self.chooser = self
 
     def forecast(self, nest: Nest, table: ScheduleTable, best: Best | None = None) -> Forecast:
         """Of cycles alone."""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 STARVED_SECONDS = 60.0
 """How long a process waits for idle cores before it may run beside others."""
-STARVED_SHARE = 0.05
-"""Share of a core below which it counts as starved: 15 s of work would take 300 s."""
+STARVED_SHARE = 0.03
+"""Share of a core below which it counts as starved: 15 s of work would take 500 s."""
 FED_SHARE = 0.08
 """Share of a core that tells, beside others, of gaps, at least."""
 FULL_LOAD_SHARE, FED_FACTOR = 0.015, 4.0

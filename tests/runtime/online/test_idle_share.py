@@ -29,9 +29,9 @@ def test_a_process_that_gets_the_gaps_between_requests_never_runs_beside_them() 
     assert not any(hurries(*[0.12] * 10 * LOOKS))
 
 
-@pytest.mark.parametrize("little", [0.0, 0.003, 0.03])
+@pytest.mark.parametrize("little", [0.0, 0.003, 0.025])
 def test_a_process_that_gets_little_runs_beside_others_until_there_are_gaps(little: float) -> None:
-    found = hurries(*[little] * LOOKS, *[0.03] * 20, 0.25, *[0.12] * LOOKS)
+    found = hurries(*[little] * LOOKS, *[0.025] * 20, 0.25, *[0.12] * LOOKS)
     assert found.index(True) == LOOKS - 1
     assert all(found[LOOKS - 1 : LOOKS + 20])
     assert not any(found[LOOKS + 20 :])

@@ -194,7 +194,7 @@ def test_of_short_runs_the_trainer_takes_as_many_as_the_detector(tmp_path: Path)
     trainer._clock = lambda: now
     trainer._look_seconds = looks_apart_seconds(None)
     taken: list[int] = []
-    trainer._recording.put = lambda item: taken.append(item[2])
+    trainer._recording.put_all = lambda items: taken.extend(item[2] for item in items)
     _, trace = execute(bench.published.current, bench.machine, bench.feeds)
     for _ in range(1000):
         now += 1e-4
