@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.first_choice import cautious
+from autotune.cost_model.first_choice import kept_first
 from autotune.cost_model.fitting import fit
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.verifier import Verifier, can_verify
@@ -181,11 +181,15 @@ def _asked(model: CostModel, programs: Programs) -> Floats:
 
 
 def _chosen(model: CostModel, programs: Programs) -> Floats:
-    """Return what a model predicts of a group's schedules [3, n], as little as the least for the one that it chooses."""
+    """Return what a model predicts of a group's schedules [3, n], none below the one that it chooses."""
     asked = _asked(model, programs)
-    if model.chooser is not model:
-        asked[0] = cautious(asked[0], _asked(model.chooser, programs)[0], np.inf)
-    return asked
+    if model.chooser is model:
+        return asked
+    formula = _asked(model.chooser, programs)[0]
+    first = int(np.argmin(formula))
+    kept = kept_first(asked, first)
+    kept[0, first] = np.nextafter(kept[0, first], 0.0)  # it is chosen among what costs as much
+    return kept
 
 
 def _verified(model: CostModel, programs: Programs, asked: Floats) -> Floats:

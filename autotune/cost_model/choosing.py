@@ -39,7 +39,8 @@ class Chosen:
     """What answers: ``ratios`` trained on everything, and how such ratios predicted what was ``held`` out. ``all`` are
     the held-out predictions of every contender by its kind, the plain formula's first; of a raw model only where it
     was trained on all folds. The formula chooses among schedules where ``held`` tells an order of its own. ``data`` [r]
-    are the rows that were held out, of which those that are ``sure`` [r] calibrate; ``judged`` are those that all contenders predicted."""
+    are the rows that were held out, of which those that are ``sure`` [r] calibrate;
+    ``judged`` are those that all contenders predicted."""
 
     held: HeldOut
     ratios: Ratios

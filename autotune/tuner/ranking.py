@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.estimate import Best, Forecast
+from autotune.cost_model.first_choice import kept_first
 from autotune.cost_model.model import CostModel
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
@@ -147,10 +148,9 @@ class Ranking:
         return Ranked(ranked.schedules, np.concatenate([interval, ranked.values[3:]]))
 
     def _repriced(self, group: Group, ranked: Ranked) -> Ranked:
-        """Return schedules that the plain formula ranked with the model's costs, its first choice first: what the model
-        says is cheaper counts as much."""
+        """Return schedules that the plain formula ranked, with the model's costs; its first choice stays first."""
         values = self._estimated(group, ranked.schedules)
-        values[:3] *= np.maximum(values[0], values[0, :1]) / values[0]
+        values[:3] = kept_first(values[:3], 0)
         order = self._order(values)
         return Ranked(tuple(ranked.schedules[i] for i in order.tolist()), values[:, order])
 
