@@ -31,6 +31,6 @@ def kept_first(costs: Floats, first: int) -> Floats:
     """Return ``costs`` [3, n] of a group's schedules, cycles with their low and high, in which none is below the ``first``
     choice of the formula: what trees say is cheaper counts as much."""
     cycles = np.maximum(costs[0], costs[0, first])
-    kept = costs * (cycles / costs[0])
+    kept = np.asarray(costs * (cycles / costs[0]))
     kept[0] = cycles  # equal to the last bit, so that a stable order leaves the first where it is
     return kept
