@@ -248,6 +248,8 @@ class NetworkSearch:
             raise InputError(
                 f"{self.path}: the narrow network would be written over it; name another plan file in out"
             )
+        with opened(self.store) as records:
+            studies = storage_for(self.storage, records)
         searches = PrecisionSearches(
             self.path,
             self.machine,
@@ -261,6 +263,7 @@ class NetworkSearch:
             PROPOSERS.get(self.options.strategy, DEFAULT),
             min(self.options.trials, SAMPLED),
             silent if self.progress is None else self.progress,
+            studies,
         )
         try:
             result = searches.run()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autotune.arguments import path_of
 from autotune.disk.atomic_file import check_place, replace_file
@@ -23,7 +24,7 @@ from autotune.isa.formats import Format
 from autotune.quantisation.assignment_prices import AssignmentPrices
 from autotune.quantisation.grid import NarrowFormat
 from autotune.quantisation.loss import Loss
-from autotune.quantisation.precision_study import PLAIN, PrecisionStudy, Proposer
+from autotune.quantisation.precision_study import PLAIN, PrecisionStudy, Proposer, StudyKeeper
 from autotune.quantisation.qdq import Formats
 from autotune.quantisation.quantize import (
     DEFAULT_HELD_OUT,
@@ -44,6 +45,9 @@ from autotune.tuner.plan import NetworkFile
 from autotune.tuner.precision import PrecisionFront, PrecisionPoint, PrecisionTrial
 from autotune.tuner.progress import MACHINES, Progress
 from autotune.tuner.result import SearchResult
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
 
 CONTESTANTS = 3
 """Narrow plans that run in turns at most, the fastest by their searches."""
@@ -169,6 +173,8 @@ class PrecisionSearches:
     trials: int
     """Choices at most that a sampler proposes."""
     progress: Progress
+    storage: BaseStorage | None = None
+    """Where trials of formats are kept too; None: nowhere."""
     _tried: list[_Tried] = field(default_factory=list)
     _studies: dict[str, PrecisionStudy] = field(default_factory=dict)
     """By label of the space."""
@@ -223,7 +229,9 @@ class PrecisionSearches:
         prices.learn({}, self._tried[0].result)
         for format in space.names:
             self._try(space, prices, f"all {format}{space.label}", space.uniform(format), folder)
-        study = PrecisionStudy(space, prices.price, self.limit.limit, self.proposer, self.seed)
+        study = PrecisionStudy(
+            space, prices.price, self.limit.limit, self.proposer, self.seed, self._keeper()
+        )
         self._studies[space.label] = study
         proposed: list[Formats] = [{}]
         for number in range(FINALISTS):
@@ -236,6 +244,12 @@ class PrecisionSearches:
             proposed.append(chosen)
             name = f"choice {1 + sum(one.name.startswith('choice') for one in self._tried)}"
             self._try(space, prices, name, chosen, folder)
+
+    def _keeper(self) -> StudyKeeper | None:
+        if self.storage is None:
+            return None
+        parts = f"{self.path.name} on {self.machine.name} for {self.objective}, {self.limit.measure} loss"
+        return StudyKeeper(self.storage, parts)
 
     def _report(self) -> None:
         self.progress(MACHINES, min(len(self._tried), self._most), self._most)

@@ -54,6 +54,11 @@ class Findings:
         self._context = f"quantisation\n{digest.hexdigest()}\n{facts}\n{_sources_version()}"
         self._disk = DiskCache(folder or cache_folder() / "quantisation", LIMIT_BYTES)
 
+    @property
+    def fingerprint(self) -> str:
+        """Twelve digits for the network, its inputs and the code: what findings of this object are of."""
+        return hashlib.sha256(self._context.encode()).hexdigest()[:12]
+
     def get(self, name: str, measure: Callable[[], Any]) -> Any:
         """Return a finding; without one, what ``measure`` returns, which JSON must be able to tell."""
         key = f"{self._context}\n{name}"

@@ -1,6 +1,7 @@
 """An Optuna study of formats: trials are choices for all products, with two values, predicted cost and loss.
 
-Our rule enters its proposals first; a sampler of Optuna's proposes more from all trials.
+Our rule enters its proposals first; a sampler of Optuna's proposes more from all trials. The sampler sees the trials
+of one search, as predicted costs change with every plan that is searched. A storage keeps the trials of all searches.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from autotune.tuner.progress import Progress
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
 
 PLAIN = "float32"
 SAMPLED = 16
@@ -84,11 +86,37 @@ class Assignment:
     origin: str
 
 
+@dataclass(frozen=True, slots=True)
+class StudyKeeper:
+    """Keeps the trials of a network's searches in a storage of Optuna's: one study for the same network and inputs."""
+
+    storage: BaseStorage
+    title: str
+    """The network, the machine, the objective and the measure of loss, as a reader of the storage sees them."""
+
+    def study(self, space: PrecisionSpace) -> Study:
+        """Open or make the study of a network's formats."""
+        import optuna
+
+        return optuna.create_study(
+            storage=self.storage,
+            study_name=f"{self.title}, precision{space.label} {space.fingerprint}",
+            directions=["minimize"] * 2,
+            load_if_exists=True,
+        )
+
+
 class PrecisionStudy:
     """Choices of formats of one network on one machine; ``price`` predicts the cost of a run."""
 
     def __init__(
-        self, space: PrecisionSpace, price: Price, limit: float, proposer: Proposer, seed: int
+        self,
+        space: PrecisionSpace,
+        price: Price,
+        limit: float,
+        proposer: Proposer,
+        seed: int,
+        keeper: StudyKeeper | None = None,
     ) -> None:
         import optuna
 
@@ -97,6 +125,7 @@ class PrecisionStudy:
         sampler = None if proposer.sampler is None else proposer.sampler(seed)
         self.study: Study = optuna.create_study(directions=["minimize"] * 2, sampler=sampler)
         self._tried: dict[Key, Assignment] = {}
+        self._kept = None if keeper is None else keeper.study(space)
 
     @cached_property
     def _options(self) -> dict[str, dict[str, NarrowFormat | None]]:
@@ -193,7 +222,10 @@ class PrecisionStudy:
             )
         one = self._tried[key]
         trial.set_user_attr("origin", one.origin)
-        self.study.tell(trial, [one.cost, one.loss])
+        trial.set_user_attr("greater loss", one.greater_loss)
+        told = self.study.tell(trial, [one.cost, one.loss])
+        if self._kept is not None:
+            self._kept.add_trial(told)
 
     def _written(self, formats: Formats) -> dict[str, str]:
         return {name: str(formats.get(name, PLAIN)) for name in self._options}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +67,13 @@ class PrecisionSpace:
     def label(self) -> str:
         """What a format's name says beside it: nothing, or that weights alone are narrow."""
         return " weights" if self.quantiser.scheme.is_weights_only else ""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Twelve digits for the network, its inputs, the formats of its products and the code."""
+        found = self.quantiser.findings.fingerprint
+        names = sorted((str(format), names) for format, names in self.names.items())
+        return hashlib.sha256(repr((found, names)).encode()).hexdigest()[:12]
 
     def uniform(self, format: NarrowFormat) -> dict[str, NarrowFormat]:
         """Return the choice of one format for every product that can have it."""

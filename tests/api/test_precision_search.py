@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import optuna
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -382,3 +383,24 @@ def test_a_strategy_names_what_proposes_formats(
         front = front_of(api.search(path, "edge", store=store, **options, **few))
     assert {one.origin for one in front.pareto} == origins
     assert front.kept.is_within
+
+
+def test_a_storage_keeps_the_trials_of_every_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision_search, "WEIGHTS_REUSE", 0.0)  # formats of all factors alone
+    place = f"sqlite:///{tmp_path / 'studies.db'}"
+    first = searched("mlp", tmp_path, 0.02, storage=place)
+    [name] = [x for x in optuna.get_all_study_names(place) if "precision" in x]
+    study = optuna.load_study(study_name=name, storage=place)
+    assert "mlp.onnx on edge for " in name and "relative loss" in name
+    assert len(study.directions) == 2
+    count = len(study.trials)
+    assert count >= front_of(first).trials, "each choice that was tried is a trial"
+    assert {t.user_attrs["origin"] for t in study.trials} >= {"rule"}
+    assert all(t.user_attrs["greater loss"] >= t.values[1] for t in study.trials)
+    again = searched("mlp", tmp_path, 0.02, storage=place)
+    assert len(optuna.load_study(study_name=name, storage=place).trials) == 2 * count
+    assert front_of(again) == front_of(first), (
+        "a search does not read what an earlier one predicted"
+    )
