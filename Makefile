@@ -204,9 +204,9 @@ bench-store: $(BUILT) ## the store with a million measurements, and writers that
 	$(call say,"benchmarking the store")
 	@$(PY) -m benchmarks.store --markdown docs/figures-store.md $(if $(PARTS),--parts $(PARTS)) $(if $(NOTE),--note "$(NOTE)") $(if $(JSON),--json $(JSON))
 
-bench-serve: $(BUILT) ## the service under load, good clients beside bad ones
+bench-serve: $(BUILT) ## the service under load, good clients beside bad ones; NOTE="..."
 	$(call say,"loading the service")
-	@$(PY) -m benchmarks.serve --markdown docs/figures-serve.md
+	@$(PY) -m benchmarks.serve --markdown docs/figures-serve.md $(if $(NOTE),--note "$(NOTE)")
 
 bench-scale: $(BUILT) $(SCALE)/.installed ## what measuring costs over up to 1,000 workers, and trees on 1,000,000 rows over Dask; PARTS="costs values trees", NOTE="...", JSON=file keeps parts and goes on from them
 	$(call say,"simulating many workers")

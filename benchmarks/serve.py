@@ -31,6 +31,7 @@ import numpy as np
 from autotune.cost_model.predictor import Predictor
 from autotune.fusion.group import Group, layer
 from autotune.schedule.schedule import Schedule
+from autotune.targets.native.cpu.topology import model_name
 from benchmarks.table import Table
 
 CORES = os.sched_getaffinity(0)
@@ -41,7 +42,7 @@ HEAD = f"""# Figures of the service
 
 Written by `make bench-serve`: `autotune serve --targets {TARGET}` on one core, {CLIENTS} clients on another one, each with one
 connection and the next request when the answer is there. `GET /health` is what the HTTP stack alone allows. *Library* asks
-the same questions of `autotune.Predictor` in one process, without HTTP.
+the same questions of `autotune.Predictor` in one process, without HTTP. Measured on {{machine}}.{{note}}
 
 - *one question*: a fused convolution, again and again; the service remembers answers by the bytes of the request.
 - *all different, with schedule*: {{different:,}} schedules of 16 groups, each asked once.
@@ -291,6 +292,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("benchmarks.serve", description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
     parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--note", default="", help="what to tell of the machine")
     given = parser.parse_args()
     os.sched_setaffinity(0, {max(CORES)})
     with tempfile.TemporaryDirectory() as home, server(home) as port:
@@ -309,7 +311,9 @@ def main() -> int:
             tuple(_row("afterwards", again, 1, "–")),
         ),
     )
-    page = HEAD.format(different=different) + f"{first.markdown()}\n\n{second.markdown()}\n"
+    note = given.note and f" {given.note}."
+    head = HEAD.format(different=different, machine=model_name(), note=note)
+    page = head + f"{first.markdown()}\n\n{second.markdown()}\n"
     print(page)
     if given.markdown:
         given.markdown.write_text(page, "utf-8")
