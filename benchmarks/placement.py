@@ -142,11 +142,13 @@ def baselines(
 
 def latency_row(work: str, graph: CostedGraph, single: float) -> Row:
     """Place a graph for its makespan; ``single`` is that of the best single device."""
+    wholes = whole_requests(graph)
+    graph = graph.as_one_request()
     run = Simulation(graph, upward_ranks(graph))
     found = place(graph, evaluations=EVALUATIONS)
     robin, drawn, by_heft = baselines(graph, run.seconds, np.random.default_rng(0))
     least = bounds(graph)
-    whole = run.seconds(whole_requests(graph))
+    whole = run.seconds(wholes)
     return Row(
         work,
         least.free_seconds,
@@ -208,7 +210,8 @@ def shared_table(networks: Sequence[str]) -> Table:
     rows = []
     for copies in (1, COPIES):
         work = joined([one for one in found for _ in range(copies)])
-        run = Simulation(work, upward_ranks(work))
+        together = work.as_one_request()
+        run = Simulation(together, upward_ranks(together))
         alone = [p for d in range(len(work.devices)) if (p := work.on_device(d)) is not None]
         blind = place(replace(work, memories=()), evaluations=EVALUATIONS)
         aware = place(work, evaluations=EVALUATIONS)
@@ -284,8 +287,9 @@ def tables(
         print(title, name, rows[-1].cells(), streams[-1].cells(), runs[-1], file=sys.stderr)
     mixed = [one.best.costed for one in found.values() for _ in range(COPIES)]
     work = joined(mixed)
-    alone = [work.on_device(device) for device in range(len(work.devices))]
-    run = Simulation(work, upward_ranks(work))
+    together = work.as_one_request()
+    alone = [together.on_device(device) for device in range(len(work.devices))]
+    run = Simulation(together, upward_ranks(together))
     single = min(run.seconds(placement) for placement in alone if placement is not None)
     name = f"{COPIES} of each at once"
     rows.append(latency_row(name, work, single))

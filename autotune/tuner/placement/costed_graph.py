@@ -104,6 +104,16 @@ class CostedGraph:
         """Tasks that more than one device can run."""
         return tuple(n for n, task in enumerate(self.tasks) if len(task.places) > 1)
 
+    @cached_property
+    def is_one_request(self) -> bool:
+        """True if all tasks belong to the same request."""
+        return len({task.request for task in self.tasks}) == 1
+
+    def as_one_request(self) -> CostedGraph:
+        """Return the tasks of all requests as one's: none is more urgent because its request came first."""
+        tasks = tuple(replace(task, request=0) for task in self.tasks)
+        return self if self.is_one_request else replace(self, tasks=tasks)
+
     def on_device(self, device: int) -> Placement | None:
         """Return the placement of all tasks that can choose on one device; None if some cannot run there."""
         if any(device not in self.tasks[n].places for n in self.free_tasks):

@@ -50,12 +50,17 @@ def place(
     seed: int = 0,
     evaluations: int = EVALUATIONS,
 ) -> Placed:
-    """Place a graph for latency or throughput. Never worse than the best single device under the model."""
+    """Place a graph for latency or throughput. Never worse than the best single device under the model.
+
+    For latency all requests of a graph are to end soon, whichever came first.
+    """
+    is_stream = serving is Serving.THROUGHPUT
+    has_many = not graph.is_one_request
+    graph = graph if is_stream else graph.as_one_request()
     ranks = upward_ranks(graph)
     one = Simulation(graph, ranks)
-    is_stream = serving is Serving.THROUGHPUT
     cost = busiest(graph, one) if is_stream else one.seconds
-    balance = balanced(graph) if is_stream else Balance(None, 0.0)
+    balance = balanced(graph) if is_stream or has_many else Balance(None, 0.0)
     if placements(graph) <= MOST_ENUMERATED:
         found = enumerated(graph, cost)
     else:

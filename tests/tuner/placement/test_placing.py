@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.errors import InputError
+from autotune.targets.link_spec import LinkSpec
 from autotune.tuner.placement.balance import GAP, balanced
 from autotune.tuner.placement.bounds import bounds
-from autotune.tuner.placement.costed_graph import CostedGraph, Placement, joined
+from autotune.tuner.placement.costed_graph import CostedGraph, Placement, Read, Task, joined
 from autotune.tuner.placement.heft import heft, upward_ranks
 from autotune.tuner.placement.local_search import annealed
 from autotune.tuner.placement.objective import Serving
@@ -89,6 +90,29 @@ def test_requests_side_by_side_may_go_to_different_devices(graph: CostedGraph) -
     pair = joined([graph, graph])
     placement = heft(pair, upward_ranks(pair))
     assert all(d in task.places for d, task in zip(placement, pair.tasks, strict=True))
+
+
+@given(costed_graphs(most_tasks=4))
+@settings(max_examples=20)
+def test_requests_that_arrive_together_are_placed_as_one(graph: CostedGraph) -> None:
+    pair = joined([graph, graph])
+    found = place(pair, evaluations=60)
+    assert found.makespan_seconds >= found.bounds.seconds / ROUNDING
+    assert all(found.makespan_seconds <= one * ROUNDING for one, _ in found.singles.values())
+    together = pair.as_one_request()
+    run = Simulation(together, upward_ranks(together))
+    assert run.seconds(found.placement) == pytest.approx(found.makespan_seconds)
+
+
+def test_the_request_with_most_to_do_goes_first_whenever_it_came() -> None:
+    free = LinkSpec(1e12, 0.0)
+    links = ((None, free), (free, None))
+    short = CostedGraph(("a", "b"), links, (Task("short", (2.0, None), ()),))
+    begin, end = Task("begin", (1.0, None), ()), Task("end", (None, 5.0), (Read(0, "x", 8),))
+    long = CostedGraph(("a", "b"), links, (begin, end))
+    for requests in ([short, long], [long, short]):
+        found = place(joined(requests))
+        assert found.makespan_seconds == pytest.approx(6.0, abs=1e-6), "in turns it takes 8"
 
 
 def test_an_unknown_way_of_serving_is_refused() -> None:
