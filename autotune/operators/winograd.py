@@ -98,16 +98,21 @@ F2 = Form(
     np.array([[1, 0, 0], [1 / 2, 1 / 2, 1 / 2], [1 / 2, -1 / 2, 1 / 2], [0, 0, 1]], np.float64),
     (4, 4),
 )
+TRANSFORMED = 8192
+"""Filters that are transformed at once: their float64 points stay in a cache."""
 FORMS = {form.points: form for form in (F4, F2)}
 """Forms by the points of a transformed weight [points, C, M]."""
 
 
 def transformed_weight(weight: Array, form: Form = F4) -> Array:
     """Transform a weight [3, 3, C, M] to [points, C, M]: G g Gᵀ in float64, rounded once."""
-    points: Matrix = np.einsum(
-        "ip,jq,pqcm->ijcm", form.filter, form.filter, weight.astype(np.float64)
-    )
-    return np.asarray(points.reshape(form.points, *weight.shape[2:]), np.float32)
+    both = np.kron(form.filter, form.filter)
+    taps = weight.reshape(KERNEL * KERNEL, -1)
+    points = np.empty((form.points, taps.shape[1]), np.float32)
+    for first in range(0, taps.shape[1], TRANSFORMED):
+        block = slice(first, first + TRANSFORMED)
+        points[:, block] = both @ taps[:, block].astype(np.float64)
+    return points.reshape(form.points, *weight.shape[2:])
 
 
 def convolved(

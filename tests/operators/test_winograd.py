@@ -36,6 +36,21 @@ def pair(
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=lambda form: f"F{form.tile}")
+def test_weights_are_transformed_in_blocks_that_need_not_divide_them(
+    form: Form, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(winograd, "TRANSFORMED", 4)
+    weight = np.random.default_rng(2).standard_normal((3, 3, 2, 7)).astype(np.float32)
+    wanted = np.empty((form.points, 2, 7), np.float32)
+    for c, m in np.ndindex(2, 7):
+        filtered = form.filter @ weight[:, :, c, m].astype(np.float64) @ form.filter.T
+        wanted[:, c, m] = filtered.ravel()
+    found = transformed_weight(weight, form)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wanted, rtol=2e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=lambda form: f"F{form.tile}")
 def test_the_matrices_make_a_convolution_exactly(form: Form) -> None:
     rng = np.random.default_rng(1)
     d, g = rng.integers(-9, 9, form.patch), rng.integers(-9, 9, 3)
