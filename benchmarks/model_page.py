@@ -99,6 +99,7 @@ METRICS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "worst_spearman": ("… worst set", _rank),
     "kendall": ("Kendall in a set, mean", _rank),
     "worst_kendall": ("… worst set", _rank),
+    "ordered": ("pairs 5 % apart in the right order", _percent),
     "top1_regret": ("top-1 regret, mean", _percent),
     "worst_top1_regret": ("… worst set", _percent),
     "top5_regret": ("top-5 regret, mean", _percent),

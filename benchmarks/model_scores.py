@@ -8,7 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.metrics import coverage, kendall, regret, relative_errors, spearman
+from autotune.cost_model.metrics import (
+    coverage,
+    kendall,
+    ordered,
+    regret,
+    relative_errors,
+    spearman,
+)
 from autotune.fusion.group import Group
 from autotune.schedule.schedule import Schedule
 from benchmarks.model_measure import MeasuredPlan, MeasuredSet
@@ -42,7 +49,8 @@ class Scores:
     """Figures over sets; all but ``sets`` and the ranks are shares.
 
     Errors are means over sets, so that each set counts alike; ``worst`` ones are of the worst set.
-    ``coverage`` is None for a predictor without intervals.
+    ``coverage`` is None for a predictor without intervals. ``ordered`` is the share of pairs of a set that differ by 5 %
+    or more and are in the right order; None where it was not taken.
     """
 
     sets: int
@@ -59,6 +67,7 @@ class Scores:
     top5_regret: float
     worst_top5_regret: float
     coverage: float | None
+    ordered: float | None = None
 
 
 def score(judged: Sequence[Judged]) -> Scores:
@@ -70,6 +79,8 @@ def score(judged: Sequence[Judged]) -> Scores:
     orders = np.array([kendall(actual, predicted) for actual, predicted in pairs])
     first = np.array([regret(actual, predicted) for actual, predicted in pairs])
     five = np.array([regret(actual, predicted, 5) for actual, predicted in pairs])
+    right = [ordered(actual, predicted) for actual, predicted in pairs]
+    shares = [found / count for found, count in right if count]
     covered = [
         coverage(one.measured.cycles, one.low, one.high)
         for one in judged
@@ -90,6 +101,7 @@ def score(judged: Sequence[Judged]) -> Scores:
         float(five.mean()),
         float(five.max()),
         float(np.mean(covered)) if covered else None,
+        float(np.mean(shares)) if shares else None,
     )
 
 

@@ -16,6 +16,8 @@ Ints = npt.NDArray[np.int64]
 
 FEWEST_RANKED = 4
 """Rows of a group whose order says something."""
+APART = 0.05
+"""Difference from which the order of two rows counts: nearer ones may change it when they are measured again."""
 
 
 def relative_errors(actual: Floats, predicted: Floats) -> Floats:
@@ -68,6 +70,13 @@ def kendall(actual: Floats, predicted: Floats) -> float:
     return float((first * second).sum() / np.sqrt(np.abs(first).sum() * np.abs(second).sum()))
 
 
+def ordered(actual: Floats, predicted: Floats, apart: float = APART) -> tuple[int, int]:
+    """Return how many pairs of rows are predicted in the right order, and how many there are, of those whose actual
+    values differ by the share ``apart`` or more. Equal predictions are wrong."""
+    farther = np.log(actual[:, None]) - np.log(actual) >= np.log1p(apart)
+    return int((farther & (predicted[:, None] > predicted)).sum()), int(farther.sum())
+
+
 def regret(actual: Floats, predicted: Floats, tried: int = 1) -> float:
     """Return cost of the best of the ``tried`` rows predicted cheapest / cost of the cheapest − 1."""
     first = np.argsort(predicted, kind="stable")[:tried]
@@ -96,14 +105,18 @@ def group_metrics(
     """Return ranks and regrets within groups, the mean over groups of each.
 
     Ranks are of groups with at least ``FEWEST_RANKED`` rows, regrets of those with two. Without any such
-    group ranks are 1 and regrets 0.
+    group ranks are 1 and regrets 0. ``ordered`` is the share of all groups' pairs that are ``APART`` and in the right
+    order, 1 without any.
     """
 
     def mean(figure: Callable[[Floats, Floats], float], fewest: int, empty: float) -> float:
         figures = within_groups(figure, actual, predicted, groups, fewest)
         return float(figures.mean()) if len(figures) else empty
 
+    pairs = [ordered(actual[rows], predicted[rows]) for rows in rows_of_groups(groups)]
+    right, count = (sum(numbers) for numbers in zip(*pairs, strict=True)) if pairs else (0, 0)
     return {
+        "ordered": right / count if count else 1.0,
         "spearman": mean(spearman, FEWEST_RANKED, 1.0),
         "kendall": mean(kendall, FEWEST_RANKED, 1.0),
         "top1_regret": mean(regret, 2, 0.0),

@@ -38,6 +38,7 @@ METRICS: Mapping[str, tuple[str, str]] = {
     "median_error": ("median absolute relative error", "{:.1%}"),
     "within_5": ("predictions within ±5 %", "{:.1%}"),
     "within_10": ("predictions within ±10 %", "{:.1%}"),
+    "ordered": ("pairs 5 % apart within a group in the right order", "{:.1%}"),
     "kendall": ("Kendall rank correlation within a group", "{:.3f}"),
     "top1_regret": ("regret of its first choice", "{:.1%}"),
     "top5_regret": ("regret of the best of its first five", "{:.1%}"),

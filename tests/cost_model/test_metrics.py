@@ -12,6 +12,7 @@ from autotune.cost_model.metrics import (
     kendall,
     mape,
     median_error,
+    ordered,
     regret,
     spearman,
     within,
@@ -68,3 +69,18 @@ def test_a_constant_prediction_ranks_nothing_and_constant_costs_need_no_ranks() 
     for figure in (spearman, kendall):
         assert figure(np.ones(3), np.arange(3.0)) == 1.0
         assert figure(np.arange(3.0), np.ones(3)) == 0.0
+
+
+def test_pairs_that_noise_could_turn_over_do_not_count() -> None:
+    rng = np.random.default_rng(4)
+    actual, predicted = rng.uniform(1.0, 1.3, 12), rng.uniform(1.0, 1.3, 12)
+    pairs = [(i, j) for i in range(12) for j in range(12) if actual[i] >= 1.05 * actual[j]]
+    right = sum(predicted[i] > predicted[j] for i, j in pairs)
+    assert 0 < right < len(pairs) < 12 * 11 / 2
+    assert ordered(actual, predicted) == (right, len(pairs))
+    assert ordered(actual, actual) == (len(pairs), len(pairs))
+    assert ordered(actual, np.ones(12)) == (0, len(pairs)), "equal predictions order nothing"
+    both = group_metrics(
+        np.tile(actual, 2), np.concatenate([predicted, actual]), [0] * 12 + [1] * 12
+    )
+    assert both["ordered"] == pytest.approx((right + len(pairs)) / (2 * len(pairs)))
