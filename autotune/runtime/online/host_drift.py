@@ -96,8 +96,13 @@ class HostDriftDetector:
         if len(block) < self.rule.block_runs:
             return None
         block.sort()
-        value = log(block[self._quartile])
+        quartile = block[self._quartile]
         block.clear()
+        return self.observe_block(quartile, self._began_seconds)
+
+    def observe_block(self, seconds: float, began_seconds: float) -> DetectedDrift | None:
+        """Take in the lower quartile of a block's runs, and when its first run ended; say if there is drift."""
+        self._began_seconds, value = began_seconds, log(seconds)
         self._stay_blocks += 1
         if self._level is None:
             self._learn(value)

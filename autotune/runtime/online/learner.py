@@ -11,12 +11,11 @@ from autotune.cost_model.replay_set import Verdict, predicted_cycles, replay_set
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.online.learned_state import LearnedState
 from autotune.runtime.online.learner_context import LearnerContext
-from autotune.runtime.online.learning import Learning, M, annotated
+from autotune.runtime.online.learning import Learning, M, annotated, predictions
 from autotune.runtime.online.online_dataset import OnlineDataset
-from autotune.runtime.online.recorder import FinishedRun
 from autotune.runtime.online.remeasure import remeasure, sample
 from autotune.runtime.online.replanning import Replanner
-from autotune.runtime.online.run_monitor import Reason, RunMonitor
+from autotune.runtime.online.run_monitor import Followed, Reason, RunMonitor
 from autotune.targets.protocol import ExclusiveTarget
 
 PATIENCE_RUNS = 64
@@ -44,10 +43,13 @@ class Learner(Generic[M]):
         self._replanner = Replanner(work, learning, self._dataset, self._tell)
         self._assumed = state.since_seconds == 0.0
         self._drifted_at_run = -PATIENCE_RUNS
-        self._predicted_plan = work.published.current.plan_version
+        current = work.published.current
+        self._predicted_plan = current.plan_version
+        # after a failure the model may be another than the table's
+        self._predicted = predictions(current) if state.unfinished is None else {}
         self._monitor.begin(work.clock())
 
-    def take(self, batch: Sequence[FinishedRun]) -> None:
+    def take(self, batch: Sequence[Followed]) -> None:
         """Take in finished runs in their order, and learn if they give reason to."""
         self._predict_swapped()
         reason = self._monitor.examine(batch, self._work.published.current.versions)
@@ -65,8 +67,11 @@ class Learner(Generic[M]):
         version = self._work.published.current.plan_version
         if version == self._predicted_plan:
             return
-        self._predicted_plan, model = version, self._state.model
-        self._work.published.update(lambda table: annotated(table, model, table.model_version))
+        self._predicted_plan, model, known = version, self._state.model, self._predicted
+        self._work.published.update(
+            lambda table: annotated(table, model, table.model_version, known)
+        )
+        self._predicted = predictions(self._work.published.current)
 
     def _tell(self, kind: EventKind, text: str, figures: Mapping[str, float]) -> None:
         """Report an event."""
@@ -139,6 +144,7 @@ class Learner(Generic[M]):
         self._learning.save(model, error, self._state.since_seconds)
         version = self._work.published.current.model_version + 1
         self._work.published.update(lambda table: annotated(table, model, version))
+        self._predicted = predictions(self._work.published.current)
         self._tell(EventKind.RETRAINED, text, figures)
 
     def _fit_in_words(

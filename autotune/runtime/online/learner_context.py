@@ -9,7 +9,8 @@ from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable
 from autotune.runtime.online.learning import OnlineOptions
-from autotune.runtime.online.recorder import FinishedRun, Recorder
+from autotune.runtime.online.recorder import Recorder
+from autotune.runtime.online.run_monitor import Followed
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 from autotune.tuner.choice import Choice
@@ -29,7 +30,7 @@ class LearnerContext:
     store: Store
     recorder: Recorder
     options: OnlineOptions
-    waiting: Callable[[int], Sequence[FinishedRun]]
+    waiting: Callable[[int], Sequence[Followed]]
     clock: Callable[[], float]
     stopping: Callable[[], bool]
     tell: Callable[[Event], None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -118,9 +118,19 @@ class OnlineOptions:
                 raise InputError(f"{name} = {getattr(self, name)} must be ≥ 1")
 
 
-def annotated(table: ProgramTable, model: Model, version: int) -> ProgramTable:
-    """The table with a model's predictions in place of those that it carries."""
-    steps: dict[CostKey, float] = {
-        step.key: model.predict(step.group, step.schedule) for step in table.group_steps
-    }
+def annotated(
+    table: ProgramTable, model: Model, version: int, known: Mapping[CostKey, float] | None = None
+) -> ProgramTable:
+    """The table with a model's predictions in place of those that it carries. What the model is ``known`` to predict is not
+    predicted again: a group takes milliseconds of Python's lock."""
+    steps = dict(known or {})
+    for step in table.group_steps:
+        if step.key not in steps:
+            steps[step.key] = model.predict(step.group, step.schedule)
     return table.with_predictions(steps, version)
+
+
+def predictions(table: ProgramTable) -> dict[CostKey, float]:
+    """Return the predictions that a table carries."""
+    costs = {step.key: step.predicted_cycles for step in table.group_steps}
+    return {key: cycles for key, cycles in costs.items() if cycles is not None}

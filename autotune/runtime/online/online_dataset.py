@@ -176,13 +176,13 @@ class OnlineDataset:
             for key, cycles in fresh.items()
             if self._entries[key].trained
         ]
-        if moved and pairs:
+        rest = [entry for key, entry in self._entries.items() if key not in fresh]
+        if moved and pairs and rest:
             correction = Correction.fit(
                 [(entry.record, entry.cycles) for entry, _ in pairs],
                 [cycles for _, cycles in pairs],
                 seed,
             )
-            rest = [entry for key, entry in self._entries.items() if key not in fresh]
             ratios = correction.ratios([(entry.record, entry.cycles) for entry in rest])
             for entry, ratio in zip(rest, ratios, strict=True):
                 entry.cycles *= float(ratio)

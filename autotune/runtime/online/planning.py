@@ -11,7 +11,7 @@ from threading import Event
 
 from autotune.cost_model.dataset import MIN_RECORDS
 from autotune.cost_model.model import CostModel
-from autotune.cost_model.replay_set import Replayed, Verdict
+from autotune.cost_model.replay_set import FEWEST, Replayed, Verdict
 from autotune.cost_model.shipped import shipped_model
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.fusion.group import Group
@@ -67,6 +67,8 @@ class ModelLearning:
         measurements, and when nothing judges the first model after one at typical costs."""
         if len(training.records) < MIN_RECORDS and shipped_model(self.target.spec) is None:
             return None
+        if before.is_typical and len(replayed) < FEWEST:
+            return None  # none would judge it: no process starts for nothing
         found = self._fitted(training, replayed, before, stopping)
         is_judged = found is None or found[1] is not None
         return found if is_judged or not before.is_typical else None

@@ -24,7 +24,7 @@ from autotune.runtime.online.proposer_worker import (
     Opening,
     send_array,
 )
-from autotune.runtime.online.thread_priority import set_idle
+from autotune.runtime.online.thread_priority import begin_idle, set_idle
 from autotune.targets.native.compiling.compiler import usable_cores
 from autotune.targets.spec import HardwareSpec
 
@@ -168,6 +168,7 @@ class ProposerProcess:
         if self._worker is not None:
             return self._worker
         process, line = start_interpreter(_MODULE)
+        begin_idle(process.pid)
         worker = _Worker(process, line, DraftReceiver())
         with self._changing:
             self._worker = worker

@@ -25,7 +25,8 @@ class FinishedRun:
     """One run as the learner takes it in: when it finished, its seconds, by which plan and model it ran.
 
     ``seconds`` leave out what it waited for other callers. ``error`` is that of its predictions; ``records`` are the costs
-    of its groups, empty for runs that are followed but not recorded. ``count`` are the runs that it stands for.
+    of its groups, empty for runs that are followed but not recorded. ``count`` are the runs that it stands for, 0 where a
+    ``RunBlock`` counts and follows it.
     """
 
     at_seconds: float
@@ -34,6 +35,11 @@ class FinishedRun:
     error: float | None = None
     records: tuple[Record, ...] = ()
     count: int = 1
+
+    @property
+    def begun_seconds(self) -> float:
+        """When it began."""
+        return self.at_seconds - self.seconds
 
 
 class Recorder:

@@ -13,6 +13,7 @@ from autotune.runtime.online.drift import DetectedDrift, DriftDetector, DriftRul
 from autotune.runtime.online.host_drift import HostDriftDetector, HostDriftRule
 from autotune.runtime.online.online_dataset import OnlineDataset
 from autotune.runtime.online.recorder import FinishedRun
+from autotune.runtime.online.run_blocks import RunBlock
 
 CHANGE_TOLERANCE = 0.01
 """A candidate whose cost moved by less than this fraction is no news."""
@@ -25,6 +26,9 @@ ROUTINE_GROWTH, ROUTINE_MOST_RUNS = 16, 1 << 20
 
 ROUTINE_SECONDS_HERE = 20.0
 """On this machine, where a run may take microseconds, two looks for news lie so far apart."""
+
+Followed = FinishedRun | RunBlock
+"""What a monitor takes in: a run, or a block of runs on this machine."""
 
 _PERIODS = 64
 """Latest periods of learning that runs are compared with; a backlog of runs spans few."""
@@ -70,7 +74,7 @@ class RunMonitor:
         self._learned: deque[tuple[float, float]] = deque(maxlen=_PERIODS)
         self.runs = 0
 
-    def examine(self, batch: Sequence[FinishedRun], versions: tuple[int, int]) -> Reason | None:
+    def examine(self, batch: Sequence[Followed], versions: tuple[int, int]) -> Reason | None:
         """Take in finished runs; return the first reason to learn. ``versions`` are the current plan and model."""
         if versions[0] != self._plan:
             self._plan = versions[0]
@@ -80,8 +84,9 @@ class RunMonitor:
             self.runs += run.count
             if self._is_disturbed(run):
                 continue
-            for record in run.records:
-                self._dataset.observe(record)
+            if isinstance(run, FinishedRun):
+                for record in run.records:
+                    self._dataset.observe(record)
             if reason is None and run.versions == versions:
                 reason = self._stale(run) or self._drift(run)
         return reason or self._routine(batch)
@@ -109,18 +114,18 @@ class RunMonitor:
         """Count runs that begin after this time: those before shared this machine with loading what is known."""
         self._quiet_since = at_seconds
 
-    def would_drift(self, waiting: Sequence[FinishedRun], versions: tuple[int, int]) -> bool:
+    def would_drift(self, waiting: Sequence[Followed], versions: tuple[int, int]) -> bool:
         """Return True if runs that were not taken in yet show drift. On this machine they only show what
         learning takes from them."""
         if self._runs_here:
             return False
         ahead = deepcopy(self._detector)
         runs = (run for run in waiting if run.versions == versions)
-        return any(ahead.observe(run.seconds, run.at_seconds) for run in runs)
+        return any(_observed(ahead, run) for run in runs)
 
-    def _stale(self, run: FinishedRun) -> Reason | None:
+    def _stale(self, run: Followed) -> Reason | None:
         expected = self._expected_error
-        if expected is None or run.error is None:
+        if expected is None or isinstance(run, RunBlock) or run.error is None:
             return None
         self._errors.append((run.at_seconds, run.error))
         if len(self._errors) < STALE_RUNS:
@@ -133,13 +138,13 @@ class RunMonitor:
         text = f"prediction error {error:.1%}, where {expected:.1%} was expected of the model"
         return Reason(text, figures, self._errors[0][0])
 
-    def _drift(self, run: FinishedRun) -> Reason | None:
-        drift = self._detector.observe(run.seconds, run.at_seconds)
+    def _drift(self, run: Followed) -> Reason | None:
+        drift = _observed(self._detector, run)
         return (
             None if drift is None else Reason(_words(drift), _figures(drift), drift.since_seconds)
         )
 
-    def _routine(self, batch: Sequence[FinishedRun]) -> Reason | None:
+    def _routine(self, batch: Sequence[Followed]) -> Reason | None:
         """Return news that two looks agree on: what moved and came back was noise."""
         at_seconds = batch[-1].at_seconds if batch else 0.0
         pause_seconds = ROUTINE_SECONDS_HERE if self._runs_here else 0.0
@@ -156,9 +161,9 @@ class RunMonitor:
         count = float(len(lasting))
         return Reason(f"{len(lasting)} candidates are new, or cost otherwise", {"news": count})
 
-    def _is_disturbed(self, run: FinishedRun) -> bool:
-        """Return True if the run shared this machine with learning: its times are no costs, nor drift."""
-        begun = run.at_seconds - run.seconds
+    def _is_disturbed(self, run: Followed) -> bool:
+        """Return True if the run, or one of a block, shared this machine with learning: its times are no costs, nor drift."""
+        begun = run.begun_seconds
         return self._runs_here and (
             begun <= self._quiet_since
             or any(run.at_seconds >= begin and begun <= end for begin, end in self._learned)
@@ -171,6 +176,14 @@ def _detector(
     if isinstance(rule, HostDriftRule) or (rule is None and runs_here):
         return HostDriftDetector(rule)
     return DriftDetector(rule)
+
+
+def _observed(detector: DriftDetector | HostDriftDetector, run: Followed) -> DetectedDrift | None:
+    """Let a detector take in a run, or a block of them; a run that a block follows is none of its own."""
+    if isinstance(run, RunBlock):
+        assert isinstance(detector, HostDriftDetector), "blocks are this machine's"
+        return detector.observe_block(run.seconds, run.began_seconds)
+    return detector.observe(run.seconds, run.at_seconds) if run.count else None
 
 
 def _words(drift: DetectedDrift) -> str:

@@ -59,6 +59,16 @@ def run_when_idle() -> None:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
+def begin_idle(process: int) -> None:
+    """Let a process that has just begun do what ``run_when_idle`` does: to load its modules takes half a second of a core,
+    before it could say so itself."""
+    if sys.platform != "linux":
+        return
+    with contextlib.suppress(OSError):  # it has ended
+        os.setpriority(os.PRIO_PROCESS, process, LOWEST)
+    set_idle(process, True)
+
+
 def set_idle(process: int, is_idle: bool) -> None:
     """Let all threads of a process that runs when idle run with niceness 19, or only when idle again.
 

@@ -12,13 +12,17 @@ from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable
 from autotune.runtime.online.background_worker import BackgroundWorker, Failure, Life, Restart, Work
-from autotune.runtime.online.host_drift import looks_apart_seconds
+from autotune.runtime.online.drift import DriftRule
+from autotune.runtime.online.host_drift import HostDriftRule, looks_apart_seconds
 from autotune.runtime.online.learned_state import LearnedState
 from autotune.runtime.online.learner import Learner
 from autotune.runtime.online.learner_context import LearnerContext
 from autotune.runtime.online.learning import Learning, M, OnlineOptions
-from autotune.runtime.online.recorder import FinishedRun, Recorder
+from autotune.runtime.online.recorder import Recorder
+from autotune.runtime.online.run_blocks import RunBlocks
+from autotune.runtime.online.run_monitor import Followed
 from autotune.runtime.online.steady_clock import SteadyClock
+from autotune.runtime.online.watching import ON_TRIAL
 from autotune.store.store import Store
 from autotune.targets.protocol import ExclusiveTarget, Target
 from autotune.tuner.choice import Choice
@@ -35,6 +39,9 @@ EVENTS_KEPT = 1_000
 GATHER_SECONDS, RECORD_SECONDS = 0.25, 2.0
 """On this machine runs are handed over together, four times a second: each hand-over wakes a thread beside the requests.
 Every two seconds one of them is recorded in full: that takes Python's lock, which runs need, for milliseconds."""
+
+_Held = tuple[float, RunTrace, int]
+"""A run on its way to the store: when it ended, what it took, and 1, or 0 if a block counts it."""
 
 
 class OnlineTrainer(Generic[M]):
@@ -71,8 +78,9 @@ class OnlineTrainer(Generic[M]):
         self._drifted, self._hand_over = drifted, hand_over
         self._runs_here = isinstance(target, ExclusiveTarget)
         self._look_seconds = looks_apart_seconds(options.rule) if self._runs_here else 0.0
-        self._next_look_seconds, self._observed = 0.0, 0
-        self._held: deque[tuple[float, RunTrace, int]] = deque()
+        self._next_look_seconds = 0.0
+        self._held: deque[_Held] = deque()
+        self._blocks = _blocks(options.rule) if self._runs_here else None
         self._handing = threading.Lock()
         self._next_handing_seconds = 0.0
         self._stored, self._next_seconds = 0, 0.0
@@ -84,11 +92,11 @@ class OnlineTrainer(Generic[M]):
         now = self._clock()
         self._state = LearnedState(model, calibrated_error, min(trusted_since_seconds, now), now)
         limit = options.backlog_runs
-        self._recording = BackgroundWorker[tuple[float, RunTrace, int]](
+        self._recording = BackgroundWorker[_Held](
             "recording", lambda life: self._record, limit, self._failed("recording"),
             recovered=self._recovered("recording"), keeps=True, restart=restart,
         )  # fmt: skip
-        self._learning = BackgroundWorker[FinishedRun](
+        self._learning = BackgroundWorker[Followed](
             "learning", self._begin_learning, limit, self._failed("learning"),
             recovered=self._recovered("learning"), in_background=not self._runs_here, restart=restart,
         )  # fmt: skip
@@ -108,27 +116,33 @@ class OnlineTrainer(Generic[M]):
         """
         self._finished += 1  # a lost count between threads only numbers an event
         now = self._clock()
-        if self._look_seconds:
-            if now < self._next_look_seconds:
-                return
-            self._next_look_seconds = now + self._look_seconds
-        count, self._observed = self._finished - self._observed, self._finished
-        self._held.append((now, trace, count))
+        if now < self._next_look_seconds:
+            return
+        self._next_look_seconds = now + self._look_seconds
+        if self._blocks is None:
+            self._held.append((now, trace, 1))
+        else:
+            if self._is_recorded(now):
+                self._held.append((now, trace, 0))
+            if trace.plan_version != ON_TRIAL:
+                self._blocks.add(trace, now)
         if self._runs_here and now < self._next_handing_seconds:
             return
         self._next_handing_seconds = now + GATHER_SECONDS
-        self._hand_to_recording()
+        self._hand_over_runs()
 
-    def _hand_to_recording(self) -> None:
-        """Hand over what is held, in its order."""
+    def _hand_over_runs(self) -> None:
+        """Hand over what is held, in its order; blocks have no records, and go straight to learning."""
         with self._handing:
             runs = [self._held.popleft() for _ in range(len(self._held))]
             self._recording.put_all(runs)
+            if self._blocks is not None:
+                self._learning.put_all(self._blocks.take(self._finished))
 
     def wait_idle(self, timeout_seconds: float | None = None) -> None:
         """Return when everything handed over is stored and learned from. Raises ``AutotuneError``
         when either takes longer, or has failed and not gone on since."""
-        self._hand_to_recording()
+        self._hand_over_runs()
         self._recording.wait(timeout_seconds)
         self._learning.wait(timeout_seconds)
 
@@ -136,13 +150,13 @@ class OnlineTrainer(Generic[M]):
         """Stop after the current step of work; what was handed over is stored. Raises
         ``AutotuneError`` when recording or learning has failed and not gone on since."""
         self._closing.set()
-        self._hand_to_recording()
+        self._hand_over_runs()
         try:
             self._recording.close()
         finally:
             self._learning.close()
 
-    def _begin_learning(self, life: Life) -> Work[FinishedRun]:
+    def _begin_learning(self, life: Life) -> Work[Followed]:
         """Make a learner from the store and from what is believed: the first one, or one after a failure."""
         context = LearnerContext(
             self._published, self._target, self._cache, self._store, self._recorder, self._options,
@@ -151,7 +165,7 @@ class OnlineTrainer(Generic[M]):
         )  # fmt: skip
         return Learner(context, self._state, self._learning_by).take
 
-    def _record(self, batch: list[tuple[float, RunTrace, int]]) -> None:
+    def _record(self, batch: list[_Held]) -> None:
         """The recording thread's work."""
         if self._stored >= PRUNE_EVERY:
             self._store.prune_runs(self._target.spec.profile_id, RECORDS_KEPT)
@@ -161,7 +175,7 @@ class OnlineTrainer(Generic[M]):
             text = f"{dropped} runs came faster than they could be stored, and were not"
             self._note(EventKind.DROPPED, text, runs=dropped)
         runs = [
-            self._recorder.finished(trace, at, self._is_recorded(at), count)
+            self._recorder.finished(trace, at, count == 0 or self._is_recorded(at), count)
             for at, trace, count in batch
         ]
         records = [record for run in runs for record in run.records]
@@ -194,3 +208,9 @@ class OnlineTrainer(Generic[M]):
             self._events.append(event)
         if event.kind is EventKind.DRIFT:
             self._drifted()
+
+
+def _blocks(rule: DriftRule | HostDriftRule | None) -> RunBlocks | None:
+    """Return what makes blocks for this machine's detector; None where a rule looks at single runs."""
+    own = HostDriftRule() if rule is None else rule
+    return RunBlocks(own.block_runs) if isinstance(own, HostDriftRule) else None

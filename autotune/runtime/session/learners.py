@@ -15,7 +15,7 @@ from autotune.errors import InputError
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace, execute
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
-from autotune.runtime.online.watching import WATCHED
+from autotune.runtime.online.watching import ON_TRIAL, WATCHED
 from autotune.runtime.profile.graph_profile import GraphProfile
 from autotune.runtime.profile.registry import registry
 from autotune.runtime.profile.session_profile import SessionProfile
@@ -35,10 +35,6 @@ if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to i
     from autotune.runtime.online.serving import Serving
     from autotune.runtime.online.trainer import OnlineTrainer
     from autotune.runtime.session.compile_queue import CompileQueue
-
-
-ON_TRIAL = -1
-"""Plan version, to the trainer, of a run by a version on trial: its groups cost what they took, but it shows no drift."""
 
 
 class Learners:

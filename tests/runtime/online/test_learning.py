@@ -274,6 +274,28 @@ def test_a_better_plan_is_handed_over_and_predicted_once_it_runs(
     assert b.run(1)[-1] is not None
 
 
+def test_of_a_swapped_plan_only_new_groups_are_predicted(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench()
+    b.run(2)
+    before = {step.key for step in b.published.current.group_steps}
+    asked: list[str] = []
+
+    def predict(model: Remembered, group: Group, schedule: Schedule) -> float:
+        asked.append(group.key)
+        return 17.0
+
+    monkeypatch.setattr(Remembered, "predict", predict)
+    b.adopt(case.choices(GRAPH, FUSED[0]))
+    b.run(1)
+    steps = b.published.current.group_steps
+    new = {step.key for step in steps} - before
+    assert new and before & {step.key for step in steps}
+    assert sorted(asked) == sorted(group for group, _ in new)
+    assert all((step.predicted_cycles == 17.0) is (step.key in new) for step in steps)
+
+
 def test_cells_are_priced_by_what_a_search_measured_of_their_twin(
     bench: Callable[..., Bench],
 ) -> None:

@@ -61,6 +61,25 @@ def test_correction_from_a_sixth_of_the_candidates_halves_the_error_of_the_rest(
     assert errors() < before / 2
 
 
+def test_no_correction_is_fitted_where_all_was_measured_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fits: list[int] = []
+    fit = online_dataset.Correction.fit
+    monkeypatch.setattr(
+        online_dataset.Correction,
+        "fit",
+        lambda old, *rest: fits.append(len(old)) or fit(old, *rest),
+    )
+    rows = machine(np.random.default_rng(2), 20)
+    dataset = OnlineDataset([record(i, *row, 8.0, float(i)) for i, row in enumerate(rows)])
+    for count, again, fitted in ((20, 100.0, []), (19, 200.0, [19])):
+        for i, row in enumerate(rows[:count]):
+            dataset.observe(record(i, *row, 4.8, again))
+        assert dataset.incorporate_fresh(again, seed=0) == count
+        assert fits == fitted
+
+
 def test_what_was_measured_since_is_believed_as_measured() -> None:
     dataset = OnlineDataset([record(0, 10_000, 8, 8.0, 1.0), record(1, 20_000, 8, 8.0, 2.0)])
     dataset.observe(replace(record(0, 10_000, 8, 8.0, 10.0), cycles=15_000))

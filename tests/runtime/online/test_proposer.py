@@ -219,6 +219,28 @@ def test_the_process_runs_on_idle_cores_alone_until_it_is_starved(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="priorities of Linux")
+@pytest.mark.parametrize("may_leave", [False, True])
+def test_a_worker_yields_from_its_first_import_on(
+    monkeypatch: pytest.MonkeyPatch, may_leave: bool
+) -> None:
+    monkeypatch.setattr(thread_priority, "can_leave_idle", lambda: may_leave)
+    started: list[tuple[int, int]] = []
+
+    def look(worker: ProposerProcess, line: object) -> None:
+        process = worker._worker
+        assert process is not None
+        pid = process.process.pid
+        started.append((os.sched_getscheduler(pid), os.getpriority(os.PRIO_PROCESS, pid)))
+        raise OSError("seen")
+
+    monkeypatch.setattr(ProposerProcess, "_open", look)
+    with pytest.raises(AutotuneError, match="seen"):
+        ProposerProcess(GRAPH, SPEC, {}).propose(occasion(grouped(GRAPH), wishes=()))
+    policy = os.SCHED_IDLE if may_leave else os.SCHED_OTHER
+    assert started == [(policy, thread_priority.LOWEST)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="priorities of Linux")
 def test_who_may_not_leave_the_idle_class_stays_out_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_priority, "can_leave_idle", lambda: False)
     other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

@@ -19,17 +19,19 @@ from autotune.runtime.execution.event import EventKind
 from autotune.runtime.execution.execution import execute
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable
+from autotune.runtime.online import planning
 from autotune.runtime.online.host_drift import HostDriftRule, looks_apart_seconds
 from autotune.runtime.online.learning import OnlineOptions, annotated
 from autotune.runtime.online.online_dataset import TrainingSet
 from autotune.runtime.online.planning import ModelLearning, online_trainer
+from autotune.runtime.online.run_blocks import RunBlock
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
 from autotune.runtime.variants.schedules import estimate_of, propose_schedules
 from autotune.runtime.variants.variants import Groups, Names
 from autotune.schedule.candidate import Candidate
 from autotune.store.records import Record
 from autotune.store.store import Store
-from autotune.targets.protocol import Execution, Target
+from autotune.targets.protocol import ExclusiveTarget, Execution, Target
 from autotune.tuner.objective import Objective
 from autotune.tuner.records import to_record
 from tests.runtime.online import live_case as case
@@ -46,7 +48,9 @@ class Bench:
         self.slowness, self.drifts = 1.0, 0
         graph = case.chain()
         self.machine = cast(Any, case.DrawnMachine(graph, lambda names: self.slowness, noise=0.01))
-        self.machine.prepared = print  # it is of its own, as this machine is
+        for name in ("prepared", "run", "time"):  # it is of its own, as this machine is
+            setattr(self.machine, name, print)
+        assert isinstance(self.machine, ExclusiveTarget)
         model = CostModel.typical(case.SPEC)
         table = annotated(self.machine.table(case.grouped(graph)), model, 0)
         self.published = CurrentTable(table)
@@ -136,7 +140,7 @@ def learning(tmp_path: Path) -> Iterator[ModelLearning]:
 
 
 def test_a_model_of_its_own_runs_is_judged_and_stays_with_the_session(
-    learning: ModelLearning,
+    learning: ModelLearning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typical = CostModel.typical(case.SPEC)
     training, replayed = parted(measured(12))
@@ -149,6 +153,7 @@ def test_a_model_of_its_own_runs_is_judged_and_stays_with_the_session(
     assert verdict.after < 0.2
     learning.save(model, verdict.after, 0.0)
     assert learning.store.load_model(case.SPEC.profile_id) is None
+    monkeypatch.setattr(planning, "fitted", None)  # it would be for nothing
     assert learning.fit(training, (), typical, lambda: False) is None, "nothing judges it"
     few = TrainingSet(training.records[: MIN_RECORDS - 1], training.weights[: MIN_RECORDS - 1])
     assert learning.fit(few, replayed, typical, lambda: False) is None
@@ -193,16 +198,20 @@ def test_of_short_runs_the_trainer_takes_as_many_as_the_detector(tmp_path: Path)
     now = 0.0
     trainer._clock = lambda: now
     trainer._look_seconds = looks_apart_seconds(None)
-    taken: list[int] = []
-    trainer._recording.put_all = lambda items: taken.extend(item[2] for item in items)
+    taken: list[RunBlock] = []
+    recorded: list[object] = []
+    trainer._learning.put_all = taken.extend
+    trainer._recording.put_all = recorded.extend
     _, trace = execute(bench.published.current, bench.machine, bench.feeds)
     for _ in range(1000):
         now += 1e-4
         trainer.observe(trace)
     trainer.close()
     bench.store.close()
-    assert len(taken) == pytest.approx(0.1 / looks_apart_seconds(None), abs=2)
-    assert sum(taken) == pytest.approx(1000, abs=100), "each stands for those before it"
+    looks = RULE.block_runs * len(taken)
+    assert looks == pytest.approx(0.1 / looks_apart_seconds(None), abs=RULE.block_runs)
+    assert sum(block.count for block in taken) == 1000, "each stands for those before it"
+    assert len(recorded) == 1, "of all of them one is recorded in full"
 
 
 def test_after_a_drift_what_was_refused_is_tried_again() -> None:
