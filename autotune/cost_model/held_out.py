@@ -36,7 +36,7 @@ from autotune.cost_model.training import (
     singles,
     train,
 )
-from autotune.store.records import HALF_TRUST_ERROR
+from autotune.store.records import HALF_TRUST_ERROR, NOISY_TRUST
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -140,13 +140,13 @@ class HeldOut:
     def gains_on(self, simpler: HeldOut, data: Dataset) -> tuple[Floats, Floats]:
         """Return how much less regret than a simpler model's each group [g] has that leaves a choice, and the standard
         error of that difference [g]: both choices were measured, and repeat as their trust tells."""
-        fastest, cost, error = [], [], []
+        fastest, cost, error, known = [], [], [], _errors_of(data.trust)
         for rows in rows_of_groups(data.keys.tolist()):
             if len(rows) > 1:
                 pair = [rows[np.argmin(one.choices[rows])] for one in (self, simpler)]
                 fastest.append(data.cycles[rows].min())
                 cost.append(data.cycles[pair])
-                error.append(np.zeros(2) if pair[0] == pair[1] else _error_of(data.trust[pair]))
+                error.append(np.zeros(2) if pair[0] == pair[1] else known[pair])
         if not fastest:
             return np.empty(0), np.empty(0)
         ratio = np.array(cost) / np.array(fastest)[:, None]
@@ -211,9 +211,15 @@ class HeldOut:
         return tuple(sorted(found, key=lambda m: -abs(np.log(m.factor)))[:count])
 
 
-def _error_of(trust: Floats) -> Floats:
-    """Return the relative standard errors [n] of costs of some ``trust`` [n] (``Record.trust``)."""
-    return np.asarray(HALF_TRUST_ERROR * np.sqrt(1.0 / trust - 1.0))
+def _errors_of(trust: Floats) -> Floats:
+    """Return the relative standard errors [n] of costs of some ``trust`` [n] (``Record.trust``).
+
+    A cost of full trust tells none: it is exact beside others that tell none either, as counted cycles are, and has
+    the median error of those that tell theirs. A time that is only known to be noisy says nothing about others.
+    """
+    error = HALF_TRUST_ERROR * np.sqrt(1.0 / trust - 1.0)
+    told = error[(trust < 1.0) & (trust > NOISY_TRUST)]
+    return np.where(trust < 1.0, error, np.median(told)) if len(told) else np.asarray(error)
 
 
 def hold_out(

@@ -11,7 +11,7 @@ from autotune.cost_model.choosing import last_improvement
 from autotune.cost_model.held_out import FEWEST_CHOICES, SAME_REGRET, HeldOut
 from autotune.cost_model.metrics import group_metrics
 from autotune.cost_model.training import Ratios
-from autotune.store.records import HALF_TRUST_ERROR
+from autotune.store.records import HALF_TRUST_ERROR, NOISY_TRUST
 
 ROWS = 8
 
@@ -196,3 +196,28 @@ def test_one_network_tells_nothing_clearly() -> None:
     data = costs(1)
     data.networks = data.keys
     assert not predicting(data.cycles).errs_clearly_less(predicting(data.cycles * 2.0), data)
+
+
+def half_told(counted: bool) -> tuple[SimpleNamespace, HeldOut, HeldOut]:
+    """Measurements of which one choice tells no standard error, the others 3 % unless they are ``counted``; a model
+    with a smaller error whose choices are dearer by 0.5 %, and a simpler one."""
+    keys = np.repeat([f"g{i}" for i in range(40)], 3)
+    data = measured(np.tile([100.0, 100.5, 130.0], 40), keys, 0.0 if counted else SPREAD)
+    data.trust[data.cycles < 130.0] = 1.0
+    ours = predicting(np.tile([111.0, 110.0, 140.0], 40))
+    return data, ours, predicting(1.3 * data.cycles)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_time_that_tells_no_spread_has_that_of_the_others(counted: bool) -> None:
+    data, ours, simpler = half_told(counted)
+    _, noise = ours.gains_on(simpler, data)
+    expected = 0.0 if counted else SPREAD * np.hypot(1.0, 1.005)
+    assert noise == pytest.approx(np.full(40, expected))
+    assert ours.improves_on(simpler, data) is not counted
+
+
+def test_times_known_to_be_noisy_say_nothing_about_the_others() -> None:
+    data, ours, simpler = half_told(counted=True)
+    data.trust[data.cycles == 130.0] = NOISY_TRUST
+    assert not ours.improves_on(simpler, data)
