@@ -19,6 +19,7 @@ from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.demand_trimming import DemandTrimming
 from autotune.graph.passes.fp16_storage import Fp16Storage
 from autotune.graph.passes.input_binding import InputBinding
+from autotune.graph.passes.joined_channels import JoinedChannels
 from autotune.graph.passes.large_groups import LargeGroups
 from autotune.graph.passes.late_resizing import LateResizing
 from autotune.graph.passes.long_reductions import LongReductions
@@ -41,6 +42,7 @@ LATER = (
     DemandTrimming(),
     Fp16Storage(CONVERTED_FORMATS),
     InputBinding({}),
+    JoinedChannels(),
     LargeGroups(),
     LateResizing(),
     LongReductions(),
