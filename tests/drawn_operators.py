@@ -352,6 +352,15 @@ def gather(g: Growth, x: str) -> None:
     g.node("Gather", [x, g.constant(rows, np.int64)], axis=axis)
 
 
+def unbind(g: Growth, x: str) -> None:
+    """Rows one by one along an axis of a turned tensor, as queries and keys of one product."""
+    perm = g.draw(st.permutations(range(len(g.shape(x)))))
+    turned = g.node("Transpose", [x], perm=perm)
+    axis = g.draw(st.integers(0, len(perm) - 1))
+    for row in range(min(2, g.shape(turned)[axis])):
+        g.node("Gather", [turned, g.constant(row, np.int64)], axis=axis)
+
+
 def gather_elements(g: Growth, x: str) -> None:
     axis = g.draw(st.integers(0, len(g.shape(x)) - 1))
     rows = g.rng.integers(0, g.shape(x)[axis], g.shape(x))
@@ -375,7 +384,7 @@ def triangle(g: Growth, x: str) -> None:
 ANY: tuple[Rule, ...] = (
     unary, unary, unary, positive, clip, binary, binary, residual, residual, divide, many, where,
     steps, softmax, layer_norm, reduce, reduce, transpose, reshape, squeeze, concat, concat, split,
-    slice, pad, expand, tile, gather, gather_elements, running_sum,
+    slice, pad, expand, tile, gather, gather_elements, unbind, running_sum,
 )  # fmt: skip
 ROWS: tuple[Rule, ...] = (matmul, matmul, gram, attention, triangle)
 """Of tensors of at least two axes."""

@@ -42,6 +42,7 @@ from autotune.graph.passes.requantised_sums import RequantisedSums
 from autotune.graph.passes.score_scaling import ScoreScaling
 from autotune.graph.passes.separable_pooling import SeparablePooling
 from autotune.graph.passes.storage import stored_as, stored_narrow
+from autotune.graph.passes.unbound_axes import UnboundAxes
 from autotune.graph.passes.view_chains import ViewChains
 from autotune.graph.passes.winograd import WinogradConvolutions
 from autotune.isa.formats import FLOAT32_ONLY, Formats
@@ -190,7 +191,8 @@ def _turned(graph: Graph, layout: Layout) -> PassResult:
         settled = _settled(turned.graph)
         turned = PassResult(settled.graph, (*turned.notes, *settled.notes))
     parted = _joined(turned, SeparablePooling().run(turned.graph))
-    cut = JoinedChannels().run(parted.graph)
+    unbound = UnboundAxes().run(parted.graph)
+    cut = _joined(unbound, JoinedChannels().run(unbound.graph))
     return _joined(parted, _joined(cut, _settled(cut.graph))) if cut.notes else parted
 
 

@@ -29,6 +29,7 @@ from autotune.graph.passes.narrow_products import NarrowProducts
 from autotune.graph.passes.narrow_weights import NarrowWeights
 from autotune.graph.passes.padding_bands import PaddingBands
 from autotune.graph.passes.separable_pooling import SeparablePooling
+from autotune.graph.passes.unbound_axes import UnboundAxes
 from autotune.graph.passes.winograd import WinogradConvolutions
 from autotune.isa.formats import ALL_FORMATS, CONVERTED_FORMATS
 from tests.graph.graph_cases import assert_equivalent
@@ -52,6 +53,7 @@ LATER = (
     NarrowWeights(ALL_FORMATS),
     PaddingBands(),
     SeparablePooling(),
+    UnboundAxes(),
     WinogradConvolutions(),
 )
 """Passes that run once, after the others have settled."""
