@@ -87,11 +87,17 @@ def steps(g: Growth, x: str) -> None:
 
 def conv(g: Growth, x: str) -> None:
     c, extents = g.shape(x)[1], g.shape(x)[2:]
-    kind = g.draw(st.sampled_from(["plain", "plain", "by threes", "depthwise", "grouped"]))
+    kind = g.draw(
+        st.sampled_from(["plain", "plain", "by threes", "depthwise", "grouped", "narrow"])
+    )
     free = kind != "by threes"  # else what Winograd's tiles may compute
     kernel = [g.draw(st.integers(1, 3)) if free else 3 for _ in extents]
     group = c if kind == "depthwise" else _divisor(g, c) if kind == "grouped" else 1
     out = group * g.draw(st.integers(1, 2 if group > 1 else 6))
+    if kind == "narrow":  # groups of as many outputs as inputs, of which several fill a register
+        x = g.node("Concat", [x] * 4, axis=1)
+        out = c = g.shape(x)[1]
+        group = c // g.draw(st.sampled_from([n for n in (1, 2, 4) if c % n == 0]))
     inputs = [x, g.constant(g.normal(out, c // group, *kernel) / math.sqrt(math.prod(kernel)))]
     if g.draw(st.booleans()):
         inputs.append(g.constant(g.normal(out)))
@@ -129,6 +135,19 @@ def conv_transpose(g: Growth, x: str) -> None:
         inputs.append(g.constant(g.normal(out)))
     strides = [g.draw(st.integers(1, 2)) for _ in extents]
     g.node("ConvTranspose", inputs, kernel_shape=kernel, strides=strides)
+
+
+def join_grown(g: Growth, x: str) -> None:
+    """Two transposed convolutions whose taps do not overlap, joined, as U-Net joins one with an image of its size."""
+    c, extents = g.shape(x)[1], g.shape(x)[2:]
+    taps = [g.draw(st.integers(1, 2)) for _ in extents]
+    grown = []
+    for _ in range(2):
+        weight = g.constant(g.normal(c, g.draw(st.integers(1, 4)), *taps))
+        grown.append(g.node("ConvTranspose", [x, weight], kernel_shape=taps, strides=taps))
+    first, second = map(g.shape, grown)
+    if first[0] == second[0] and first[2:] == second[2:]:
+        g.node("Concat", grown, axis=1)
 
 
 def pool(g: Growth, x: str) -> None:
@@ -333,6 +352,15 @@ def gather(g: Growth, x: str) -> None:
     g.node("Gather", [x, g.constant(rows, np.int64)], axis=axis)
 
 
+def unbind(g: Growth, x: str) -> None:
+    """Rows one by one along an axis of a turned tensor, as queries and keys of one product."""
+    perm = g.draw(st.permutations(range(len(g.shape(x)))))
+    turned = g.node("Transpose", [x], perm=perm)
+    axis = g.draw(st.integers(0, len(perm) - 1))
+    for row in range(min(2, g.shape(turned)[axis])):
+        g.node("Gather", [turned, g.constant(row, np.int64)], axis=axis)
+
+
 def gather_elements(g: Growth, x: str) -> None:
     axis = g.draw(st.integers(0, len(g.shape(x)) - 1))
     rows = g.rng.integers(0, g.shape(x)[axis], g.shape(x))
@@ -356,12 +384,12 @@ def triangle(g: Growth, x: str) -> None:
 ANY: tuple[Rule, ...] = (
     unary, unary, unary, positive, clip, binary, binary, residual, residual, divide, many, where,
     steps, softmax, layer_norm, reduce, reduce, transpose, reshape, squeeze, concat, concat, split,
-    slice, pad, expand, tile, gather, gather_elements, running_sum,
+    slice, pad, expand, tile, gather, gather_elements, unbind, running_sum,
 )  # fmt: skip
 ROWS: tuple[Rule, ...] = (matmul, matmul, gram, attention, triangle)
 """Of tensors of at least two axes."""
 CHANNELS: tuple[Rule, ...] = (
-    conv, conv, conv, conv, conv, conv, conv_transpose, pool, pool, global_pool, squeeze_excite,
+    conv, conv, conv, conv, conv, conv, conv_transpose, join_grown, pool, pool, global_pool, squeeze_excite,
     batch_norm, instance_norm, prelu,
 )  # fmt: skip
 """Of [N, C, D...]."""

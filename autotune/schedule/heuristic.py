@@ -78,6 +78,11 @@ _NEAR_CHANNELS, _WIDE_TILES = 64, 8.0
 in a row far from its neighbours' (Zen 4, docs/decisions/0123-cuts-that-searches-found.md)."""
 _SHALLOW, _FEW_IMAGE_TILES = 256, 49
 """Depth of products that hides these stores, and Winograd's tiles of a batch beyond which it is cut by rows anyway."""
+_ALONG = frozenset((Family.UNARY, Family.BINARY, Family.RESHAPE, Family.CONCAT))
+"""Families that walk their operands as they lie."""
+_SCATTERED_TILES = 4.0
+"""Price, in tiles, of tiles of these families alone that are several stretches of memory: what reads ahead begins anew
+with each."""
 _TILE_ELEMENTS = 512.0
 """Set-up of a tile in elements of traffic that take as long (edge: about 100 cycles)."""
 
@@ -135,6 +140,8 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     cost += _FAR_TILES * _doublings(padded)
     cost += _PASSED_TILES * _doublings(passed_elements(nest, table))
     cost += _WIDE_TILES * _wide_doublings(nest, table)
+    if all(stage.op.family in _ALONG for stage in nest.stages):
+        cost += _SCATTERED_TILES * _is_scattered(nest, table)
     refilled = loaded_elements(nest, table, batch_factors(nest))
     again: npt.NDArray[np.float64] = _REFILLED_TILES * refilled / max(1.0, float(refilled.min()))
     return cost + again
@@ -190,6 +197,17 @@ def _wide_doublings(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]
             width = table.tile[:, channels].astype(np.float64)
             total += np.where(table.cores == 1, _doublings(width, _NEAR_CHANNELS), 0.0)
     return total
+
+
+def _is_scattered(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.bool_]:
+    """Return the rows [n] whose tiles are several stretches of the result's memory."""
+    whole = table.tile == np.array(nest.root_shape, dtype=np.int64)
+    inner = np.ones(len(table), dtype=bool)
+    scattered = np.zeros(len(table), dtype=bool)
+    for d in reversed(range(len(nest.root_shape))):
+        scattered |= (table.tile[:, d] > 1) & ~inner
+        inner &= whole[:, d]
+    return scattered
 
 
 def _work_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:

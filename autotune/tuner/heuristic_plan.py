@@ -11,7 +11,7 @@ import numpy as np
 
 from autotune.errors import ScheduleError
 from autotune.fusion.blocks import with_blocks
-from autotune.fusion.concatenation import joins_in_place
+from autotune.fusion.concatenation import joined_in_place
 from autotune.fusion.greedy import greedy
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
@@ -142,6 +142,5 @@ def _least_cycles(nest: Nest, spec: HardwareSpec) -> NestSchedule | None:
 
 def _free_concatenations(graph: Graph) -> frozenset[str]:
     """Return names of concatenations that copy nothing on their own, with or without the reshapes."""
-    reshapes = [op for op in graph.ops if op.family is Family.RESHAPE]
-    viewed = {x for op in reshapes for x in (op.inputs[0], op.output)}
-    return frozenset(op.name for op in graph.ops if joins_in_place(graph, op, viewed))
+    views = {op.output: op.inputs[0] for op in graph.ops if op.family is Family.RESHAPE}
+    return frozenset(op.name for op in graph.ops if joined_in_place(graph, op, views))

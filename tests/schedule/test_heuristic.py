@@ -60,3 +60,19 @@ def test_winograds_products_of_little_depth_are_made_in_tiles_of_64_channels() -
     assert channels_of_winograd(28, 192) == 64
     assert channels_of_winograd(32, 128) == 128
     assert channels_of_winograd(16, 256) == 256
+
+
+def tile_of_elementwise(*shape: int) -> tuple[int, ...]:
+    """The tile of a function on one core, by rule, where no tile of two fifths of the tensor fits."""
+    b = GraphBuilder("elementwise")
+    graph = b.build([b.add(OpKind.RELU, b.input("x", shape))])
+    nests = nests_of(Group.from_graph(graph, [op.name for op in graph.ops]))
+    schedule = default_schedule(nests, Capacity(2 * int(np.prod(shape)) // 5), 1, 32, 1)
+    assert schedule is not None
+    return schedule.nests[0].tile
+
+
+def test_tiles_of_elementwise_groups_are_one_stretch_of_memory() -> None:
+    """Rows of all channels together would be read in as many places as there are channels."""
+    assert tile_of_elementwise(1, 64, 512, 512)[2:] == (512, 512)
+    assert tile_of_elementwise(4096, 512)[1] == 512

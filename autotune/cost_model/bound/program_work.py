@@ -306,6 +306,10 @@ def _product_dims(shape: GemmShape, name: str, call: Call) -> Dims:
         return [(max(shape.m, shape.n0), 1)]
     if call.packed is not None and name in ("a", "b") and _is_packed(call, shape, name):
         return [(call.packed.block_elements, 1)]
+    if name == "b" and shape.group:  # the channels of all groups
+        return [(getattr(shape, d), getattr(shape, f"b_{d}")) for d in ("k2", "k1", "n1", "n0")] + [
+            (shape.m, 1)
+        ]
     names = {
         "a": ("m", "k2", "k1", "k0"),
         "b": ("k2", "k1", "k0", "n1", "n0"),

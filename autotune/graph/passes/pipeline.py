@@ -24,6 +24,7 @@ from autotune.graph.passes.fp16_storage import Fp16Storage
 from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.input_binding import InputBinding
 from autotune.graph.passes.input_folding import InputFolding
+from autotune.graph.passes.joined_channels import JoinedChannels
 from autotune.graph.passes.large_groups import LargeGroups
 from autotune.graph.passes.late_resizing import LateResizing
 from autotune.graph.passes.long_reductions import LongReductions
@@ -41,6 +42,7 @@ from autotune.graph.passes.requantised_sums import RequantisedSums
 from autotune.graph.passes.score_scaling import ScoreScaling
 from autotune.graph.passes.separable_pooling import SeparablePooling
 from autotune.graph.passes.storage import stored_as, stored_narrow
+from autotune.graph.passes.unbound_axes import UnboundAxes
 from autotune.graph.passes.view_chains import ViewChains
 from autotune.graph.passes.winograd import WinogradConvolutions
 from autotune.isa.formats import FLOAT32_ONLY, Formats
@@ -188,8 +190,10 @@ def _turned(graph: Graph, layout: Layout) -> PassResult:
     if turned.notes:
         settled = _settled(turned.graph)
         turned = PassResult(settled.graph, (*turned.notes, *settled.notes))
-    parted = SeparablePooling().run(turned.graph)
-    return PassResult(parted.graph, (*turned.notes, *parted.notes))
+    parted = _joined(turned, SeparablePooling().run(turned.graph))
+    unbound = UnboundAxes().run(parted.graph)
+    cut = _joined(unbound, JoinedChannels().run(unbound.graph))
+    return _joined(parted, _joined(cut, _settled(cut.graph))) if cut.notes else parted
 
 
 def _repeated(one: Pass, graph: Graph) -> PassResult:

@@ -2,7 +2,7 @@
 
 A tensor that is computed for a concatenation alone, along the last axis, is written into its place
 there; other readers find it there too. It has the strides of the whole: a program sees the whole's
-last extent and a later first element.
+last extent and a later first element. So is one that the concatenation reads by another shape with the same last axis.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from autotune.fusion.concatenation import joins_in_place
+from autotune.fusion.concatenation import joined_in_place
 from autotune.graph.graph import Graph
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
@@ -41,18 +41,16 @@ def alias_concatenations(
 
     ``made`` are programs that were made for other plans of the graph; it grows by the new ones.
     """
-    viewed = {*views, *views.values()}
     inside: dict[str, tuple[str, int]] = {}
     empty: set[int] = set()
     for index, step in enumerate(steps):
         op = step.group.ops[0]
-        if len(step.group.ops) > 1 or not joins_in_place(graph, op, viewed):
-            continue
-        if any(x in inside or not _fits(graph, x, steps) for x in op.inputs):
+        joined = joined_in_place(graph, op, views) if len(step.group.ops) == 1 else ()
+        if not joined or any(x in inside or not _fits(graph, x, steps) for x in joined):
             continue
         empty.add(index)
         first = 0
-        for x in op.inputs:
+        for x in joined:
             inside[x] = op.output, first
             first += graph.shape(x)[-1]
     windows = {x: _window(graph, x, inside) for x in inside}
@@ -101,12 +99,13 @@ def _keeps_to(program: Program, number: int, shape: tuple[int, ...]) -> bool:
 
 
 def _window(graph: Graph, name: str, inside: Mapping[str, tuple[str, int]]) -> AliasedSlice:
-    """Return the outermost tensor that contains a tensor, and the offset in it."""
+    """Return the outermost tensor that contains a tensor, and the offset in it; the shape is the tensor's own but for
+    the last axis."""
     first, owner = 0, name
     while owner in inside:
         owner, further = inside[owner]
         first += further
-    return AliasedSlice(owner, first, graph.shape(owner))
+    return AliasedSlice(owner, first, (*graph.shape(name)[:-1], graph.shape(owner)[-1]))
 
 
 def _shaped(program: Program, shapes: tuple[tuple[int, ...], ...]) -> Program:

@@ -19,6 +19,7 @@ from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.demand_trimming import DemandTrimming
 from autotune.graph.passes.fp16_storage import Fp16Storage
 from autotune.graph.passes.input_binding import InputBinding
+from autotune.graph.passes.joined_channels import JoinedChannels
 from autotune.graph.passes.large_groups import LargeGroups
 from autotune.graph.passes.late_resizing import LateResizing
 from autotune.graph.passes.long_reductions import LongReductions
@@ -28,6 +29,7 @@ from autotune.graph.passes.narrow_products import NarrowProducts
 from autotune.graph.passes.narrow_weights import NarrowWeights
 from autotune.graph.passes.padding_bands import PaddingBands
 from autotune.graph.passes.separable_pooling import SeparablePooling
+from autotune.graph.passes.unbound_axes import UnboundAxes
 from autotune.graph.passes.winograd import WinogradConvolutions
 from autotune.isa.formats import ALL_FORMATS, CONVERTED_FORMATS
 from tests.graph.graph_cases import assert_equivalent
@@ -41,6 +43,7 @@ LATER = (
     DemandTrimming(),
     Fp16Storage(CONVERTED_FORMATS),
     InputBinding({}),
+    JoinedChannels(),
     LargeGroups(),
     LateResizing(),
     LongReductions(),
@@ -50,6 +53,7 @@ LATER = (
     NarrowWeights(ALL_FORMATS),
     PaddingBands(),
     SeparablePooling(),
+    UnboundAxes(),
     WinogradConvolutions(),
 )
 """Passes that run once, after the others have settled."""

@@ -78,7 +78,7 @@ def test_what_the_network_is_given_or_gives_and_what_lies_twice_is_copied(which:
         case "twice":
             z = y
         case "view":
-            z = b.add(K.RESHAPE, b.add(K.TANH, b.input("w", (6, 8))), shape=SHAPE)
+            z = b.add(K.RESHAPE, b.add(K.TANH, b.input("w", (4, 12))), shape=SHAPE)
         case _:
             axis = 1
     built = b.build([b.add(K.NEG, b.add(K.CONCAT, y, z, axis=axis)), *outputs])
@@ -101,6 +101,49 @@ def test_a_tensor_lies_in_one_of_the_concatenations_that_read_it() -> None:
     one, two = b.add(K.CONCAT, y, z, axis=2), b.add(K.CONCAT, y, w, axis=2)
     graph = b.build([b.add(K.ABS, one), b.add(K.ABS, two)])
     assert set(network(graph).windows) == {y, z}
+    check(graph)
+
+
+def interleaved(b: GraphBuilder) -> tuple[str, str]:
+    """A tensor, and the reshape of it that is concatenated."""
+    turned = b.add(K.TRANSPOSE, b.input("t", (4, 6, 8)), perm=(1, 0, 2))
+    return turned, b.add(K.RESHAPE, turned, shape=(2, 12, 8))
+
+
+def test_what_is_concatenated_by_another_shape_lies_in_place_too() -> None:
+    b = GraphBuilder("reshaped")
+    turned, view = interleaved(b)
+    y = b.add(K.RELU, b.input("x", (2, 12, 8)))
+    whole = b.add(K.CONCAT, y, view, axis=2)
+    graph = b.build([b.add(K.NEG, whole)])
+    windows = network(graph).windows
+    assert {x: (window.first, window.shape) for x, window in windows.items()} == {
+        y: (0, (2, 12, 16)),
+        turned: (8, (6, 4, 16)),
+    }
+    assert alone_by_rule(graph)
+    check(graph)
+
+
+@pytest.mark.parametrize("which", ["view elsewhere", "source elsewhere", "output", "last axis"])
+def test_views_that_others_see_are_copied(which: str) -> None:
+    b = GraphBuilder(which.replace(" ", "_"))
+    turned, view = interleaved(b)
+    y = b.add(K.RELU, b.input("x", (2, 12, 8)))
+    others: list[str] = []
+    match which:
+        case "view elsewhere":
+            others = [b.add(K.ABS, view)]
+        case "source elsewhere":
+            others = [b.add(K.ABS, turned)]
+        case "output":
+            others = [view]
+        case _:
+            view = b.add(K.RESHAPE, b.add(K.TANH, b.input("w", (2, 96))), shape=(2, 12, 8))
+    graph = b.build([b.add(K.NEG, b.add(K.CONCAT, y, view, axis=2)), *others])
+    graph = DeadNodes().run(graph).graph
+    assert not network(graph).windows
+    assert not alone_by_rule(graph)
     check(graph)
 
 

@@ -165,12 +165,19 @@ class Rectangle:
         return _merged(self._dimensions)
 
     @cached_property
-    def _rows(self) -> tuple[Side, ...] | None:
-        """The same with the innermost dimension by itself, of which each of several writers may fill a
-        part, as groups of channels do."""
-        outer, inner = self._dimensions[:-1], self._dimensions[-1:]
-        merged = _merged(outer)
-        return None if merged is None or self.sides is None else (*merged, *inner)
+    def _cuts(self) -> tuple[tuple[Side, ...], ...]:
+        """The sides, and the same with no dimension of the first few merged with one behind them: of the next one each
+        of several writers may fill a part, as groups of channels do, or what was kept of keys and a new one."""
+        if self.sides is None:
+            return ()
+        found = [self.sides]
+        for count in reversed(range(1, len(self._dimensions))):
+            outer, inner = (
+                _merged(part) for part in (self._dimensions[:count], self._dimensions[count:])
+            )
+            if outer is not None and inner is not None:
+                found.append((*outer, *inner))
+        return tuple(dict.fromkeys(found))
 
     @cached_property
     def _dimensions(self) -> list[Side]:
@@ -215,8 +222,7 @@ class Rectangle:
     def filled_by(self, writers: list[MemoryAccess], depth: int) -> bool:
         """Whether writers, each running all its trips of the loops from level ``depth`` on, write
         every element of the buffer, no two of them the same one."""
-        found = (sides for sides in (self.sides, self._rows) if sides is not None)
-        return any(self._filled(writers, depth, sides) for sides in found)
+        return any(self._filled(writers, depth, sides) for sides in self._cuts)
 
     def _filled(self, writers: list[MemoryAccess], depth: int, sides: tuple[Side, ...]) -> bool:
         boxes: list[Box] = []

@@ -15,6 +15,7 @@ from autotune.targets.native.analysis.copy_elision import ElidedCopies, Reads, e
 from autotune.targets.native.analysis.tree import Leaf, Node, leaves, tree_of
 from autotune.targets.native.binding.binding import Binder, NotConverted
 from autotune.targets.native.binding.call import Call, Operand, Space
+from autotune.targets.native.binding.grouped_products import with_joint_groups
 from autotune.targets.native.binding.narrow_packing import NarrowPacked
 from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.binding.panels import with_panels
@@ -76,7 +77,8 @@ def bind(program: Program, isa: VectorIsa | None) -> Bound:
         found, calls = _called(program, nodes, order, isa)
         panels = with_panels(program, order, calls, found)
         elements = max(elements, panels.scratchpad_elements)
-        whole = Part(nodes, panels.calls)
+        joint = with_joint_groups(program, nodes, panels.calls)
+        whole = Part(joint.nodes, joint.calls)
         parts += parts_of(program, whole, found) if len(program.streams) > 1 else (whole,)
     return Bound(program, shared(parts), elements)
 

@@ -257,7 +257,8 @@ def _places(network: Network, direct: Sequence[str]) -> tuple[Arena, dict[str, t
             root = network.root(part.names[tensor.name])
             if root in pointers or root in network.constants:
                 continue
-            sizes[root] = tensor.format.bytes * int(np.prod(tensor.shape))
+            size = tensor.format.bytes * int(np.prod(tensor.shape))
+            sizes[root] = max(sizes.get(root, 0), size)
             steps.setdefault(root, []).append(step)
     names = list(sizes)
     arena = _placed(tuple(Lifetime(sizes[x], min(steps[x]), max(steps[x])) for x in names))

@@ -7,10 +7,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from autotune.fusion.analysis import nests_of
+from autotune.fusion.group import Group
+from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.isa.functions import BinaryFn, UnaryFn
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role
+from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind
+from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.native.analysis.copy_elision import ElidedCopies, elide_copies
 from autotune.targets.native.analysis.tree import leaves, tree_of
 from autotune.targets.native.binding.binding import Binder
@@ -18,6 +24,7 @@ from autotune.targets.native.binding.tasks import Part
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available
 from autotune.targets.native.linking.loader import Bound, bind
+from autotune.targets.opening import load_spec
 from tests.drawn_graphs import graphs
 from tests.lowering.lowering_case import block_program, lowered, residual_block
 from tests.targets.machine_case import fill, load, loop, make, store, tensor
@@ -164,6 +171,34 @@ def test_what_several_instructions_fill_and_another_passes_over_is_not_copied() 
         given = inputs(program)
         want = np.zeros_like(given["x"]) if behind else -given["x"]
         np.testing.assert_array_equal(executed(program, given)["y"], want)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+def test_a_whole_concatenation_along_any_axis_is_written_in_place(axis: int) -> None:
+    """As the keys of all heads with those of a new token: parts of an axis between others."""
+    b = GraphBuilder("joined")
+    shapes = [[2, 3, 5, 4] for _ in range(2)]
+    shapes[1][axis] = 1
+    graph = b.build(
+        [
+            b.add(
+                OpKind.CONCAT,
+                *(b.input(x, tuple(shape)) for x, shape in zip("xy", shapes, strict=True)),
+                axis=axis,
+            )
+        ]
+    )
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    (nest,) = nests_of(group)
+    whole = NestSchedule(nest.root_shape, (0, 1, 2, 3), (), 1)
+    program = lower(group, Schedule((whole,)), load_spec("server"))
+    order = tuple(leaves(tree_of(program.streams[0])))
+    transfers = {leaf.place for leaf in order if leaf.opcode in (Opcode.LOAD, Opcode.STORE)}
+    assert elide_copies(program, order).dropped == transfers
+    given = inputs(program)
+    (got,) = executed(program, given).values()
+    want = np.concatenate([given["x"], given["y"]], axis)
+    np.testing.assert_array_equal(got.reshape(want.shape), want)
 
 
 def test_what_a_group_loads_without_padding_and_stores_is_not_copied() -> None:

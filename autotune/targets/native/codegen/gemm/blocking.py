@@ -12,6 +12,9 @@ from autotune.targets.native.cpu.vector_isa import VectorIsa
 PIPES = 2  # FMAs, and loads, a cycle
 LATENCY = 4.5  # cycles of an FMA, 4, and what is lost where every sum is waited for
 LOAD = 1.1  # of a pipe that a load takes: they seldom pair so well as FMAs
+GROUPED_REGISTERS = (
+    3  # of a row and vector in groups: sums, what is multiplied, and that spread over lanes
+)
 MAX_ROWS = 14  # of a tile, which bounds the code
 LINE_BYTES = 64
 MIDDLE_BYTES = 384 * 1024  # that stay in an L2 cache
@@ -97,11 +100,11 @@ def _blocking(loops: Loops, isa: VectorIsa, width: int, scattered: bool, outside
     full, rest = divmod(loops.vector.size, width)
     panels = []
     if full:
-        tiles = row_tiles(rows, most_rows(isa, width // isa.lanes))
+        tiles = row_tiles(rows, _most_rows(loops, isa, width // isa.lanes))
         panels.append(Panels(0, full, width // isa.lanes, isa.lanes, tiles))
     if rest:
         vectors = -(-rest // isa.lanes)
-        tiles = row_tiles(rows, most_rows(isa, vectors))
+        tiles = row_tiles(rows, _most_rows(loops, isa, vectors))
         if outside and panels:
             tiles = panels[0].tiles
         panels.append(Panels(full, 1, vectors, rest - (vectors - 1) * isa.lanes, tiles))
@@ -145,6 +148,13 @@ def most_rows(isa: VectorIsa, vectors: int) -> int:
         if rows * vectors + min(rows, vectors) + 1 <= isa.registers:
             return rows
     return 1
+
+
+def _most_rows(loops: Loops, isa: VectorIsa, vectors: int) -> int:
+    """Rows of a tile. Where lanes are in groups, a row holds elements of its own beside its accumulators."""
+    if loops.group:
+        return max(1, isa.registers // (GROUPED_REGISTERS * vectors))
+    return most_rows(isa, vectors)
 
 
 def _cycles(loops: Loops, blocking: Blocking) -> float:

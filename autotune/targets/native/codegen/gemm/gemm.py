@@ -228,7 +228,7 @@ class GemmWriter:
     def _tile(self, panels: Panels, count: int, place: Place, first: Index) -> None:
         row1, row0, stride = self.loops.row1, self.loops.row0, self.loops.vector.lanes
         columns = columns_of(panels, stride)
-        padded = self.local is not None or self.shape.panel is not None
+        padded = self.local is not None or (self.shape.panel is not None and not self.loops.group)
         read = replace(columns, last_lanes=self.isa.lanes) if padded else columns
         rows = self._offsets(first, count, row1.broadcast, row0.broadcast)
         ends = EndRows(
@@ -253,10 +253,18 @@ class GemmWriter:
         if self.local is None and sums_lie_along(self.loops, self.isa):
             along = RowSums(self.writer, self.isa, columns, rows, self.loops.reductions)
             return along.write(place.lanes, place.scalars)
-        coming = self.blocking.coming if place.coming else 0
+        coming = self.blocking.coming if place.coming and not self.loops.group else 0
         reductions, format = self.loops.reductions, self.shape.panel_format
         sums = TileSums(
-            self.writer, self.isa, columns, rows, reductions, coming, locality=2, format=format
+            self.writer,
+            self.isa,
+            columns,
+            rows,
+            reductions,
+            coming,
+            locality=2,
+            format=format,
+            group=self.loops.group,
         )
         return sums.write(place.lanes, place.scalars, place.coming)
 
@@ -283,7 +291,13 @@ class GemmWriter:
         if self.shape.panel is not None:
             lanes = self._panel_elements()
         ends = tuple(width * step for step in vector.ends)
-        step = Axis(c=width * vector.c, r=width * vector.r, lanes=lanes, ends=ends)
+        step = Axis(
+            c=width * vector.c,
+            r=width * vector.r,
+            lanes=lanes,
+            broadcast=width * vector.broadcast,
+            ends=ends,
+        )
         index = self._times(p, 1, panels.first)
         return self._moved(place, index, step, width * self.loops.bias_vector)
 

@@ -49,7 +49,8 @@ class Loops:
     """``vector`` is the axis in lanes; ``row1``, ``row0`` are rows that share the factor in lanes;
     ``outer`` is an axis that does not. ``reductions`` come outermost first, at least one.
     ``bias_row`` is the bias's stride along row0, ``bias_vector`` along the vector axis. ``lane_bytes`` are
-    those of an element of the factor in lanes; narrow ones are widened in registers."""
+    those of an element of the factor in lanes; narrow ones are widened in registers. Lanes are in groups of
+    ``group``, each with elements of the broadcast factor of its own; 0 where all share them."""
 
     axis: VectorAxis
     outer: Axis
@@ -60,6 +61,7 @@ class Loops:
     bias_row: int
     bias_vector: int
     lane_bytes: int = ELEMENT_BYTES
+    group: int = 0
 
     @property
     def widens(self) -> bool:
@@ -97,6 +99,8 @@ def loops_of(shape: GemmShape, ends: tuple[Steps, Steps, Steps] = NO_ENDS) -> Lo
         loops = Loops(
             axis, Axis(), _broadcast(n1), _broadcast(n0), m, reductions, by_n0, by_m
         )  # fmt: skip
+        if s.group:
+            loops = replace(loops, vector=replace(m, broadcast=1), group=s.group)
     else:
         swapped = tuple(Reduction(k.size, k.broadcast, k.lanes) for k in reductions)
         loops = Loops(axis, n1, Axis(), _broadcast(m), n0, swapped, by_m, by_n0)
@@ -114,7 +118,11 @@ def packed(loops: Loops, panel: int) -> Loops:
         stride *= k.size
     vector = replace(loops.vector, lanes=1)
     loops = _merged_rows(replace(loops, vector=vector))
-    return replace(loops, reductions=_merge(tuple(reversed(reductions))))
+    *outer, innermost = reversed(reductions)
+    if loops.group:  # its steps take elements of one register each, and stay apart
+        around = _merge(tuple(outer)) if any(k.size > 1 for k in outer) else ()
+        return replace(loops, reductions=(*around, innermost))
+    return replace(loops, reductions=_merge((*outer, innermost)))
 
 
 def _broadcast(axis: Axis) -> Axis:

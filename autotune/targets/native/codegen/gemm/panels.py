@@ -32,6 +32,8 @@ latency of a multiply-add. Panels of eight took a third longer (Zen 5, docs/deci
 
 def panel_width(shape: GemmShape, isa: VectorIsa) -> int:
     """The NR to pack the factor of ``vector_axis(shape)`` with: a multiple of the lanes."""
+    if shape.group:
+        return isa.lanes
     loops = packed(loops_of(replace(shape, panel=None)), isa.lanes)
     loops = replace(loops, lane_bytes=shape.panel_format.bytes)
     width = VECTORS * isa.lanes
@@ -56,6 +58,7 @@ def goes_in_blocks(shape: GemmShape, loops: Loops, width: int) -> bool:
     if (
         shape.panel is None
         or loops.widens
+        or loops.group
         or len(loops.reductions) > 1
         or loops.reductions[0].broadcast != 1
     ):

@@ -41,7 +41,8 @@ Rows = Sequence[str | int]
 class TileSums:
     """Writes the reduction of a tile. ``reductions`` from the outermost in; ``rows`` are offsets in
     the broadcast factor. What is ``coming`` next is prefetched, so many elements a step. ``format`` is that
-    of the factor in lanes, dense unless it is fp32."""
+    of the factor in lanes, dense unless it is fp32. Lanes are in groups as ``Loops`` has them: the innermost
+    reduction then is as long as a group, and a register of the broadcast factor holds what all its groups read."""
 
     writer: FunctionWriter
     isa: VectorIsa
@@ -51,6 +52,7 @@ class TileSums:
     coming: int = 0
     locality: int = 3
     format: Format = Format.FP32
+    group: int = 0
 
     @property
     def _kind(self) -> str:
@@ -71,6 +73,8 @@ class TileSums:
         k = self.reductions[depth]
         innermost = depth == len(self.reductions) - 1
         unroll = unrolled(k.size, len(sums)) if innermost else 1
+        if innermost and self.group:
+            unroll = k.size
         trips = k.size // unroll
         if trips == 1:
             return self._steps(k, unroll, lanes, scalars, sums)
@@ -96,10 +100,31 @@ class TileSums:
     def _steps(
         self, k: Reduction, count: int, lanes: str, scalars: str, sums: list[str]
     ) -> list[str]:
+        if self.group:
+            return self._grouped(k, lanes, scalars, sums)
         for step in range(count):
             near = step * k.lanes
             rows = [self._element(scalars, row, step * k.broadcast) for row in self.rows]
             sums = self._step(lanes, near, rows, sums)
+        return sums
+
+    def _grouped(self, k: Reduction, lanes: str, scalars: str, sums: list[str]) -> list[str]:
+        """All steps of the innermost reduction, where each group of lanes has elements of its own: a register holds those
+        of all its groups, and each step spreads one of a group over the group's lanes."""
+        vectors, kind, sums = self.columns.vectors, vector(self.isa.lanes), list(sums)
+        given = []
+        for row in self.rows:
+            for j in range(vectors):
+                place = self._element(scalars, row, j * self.isa.lanes)
+                given.append(load_lanes(self.writer, self.isa, place, self._count(j)))
+        for step in range(k.size):
+            held = [self._vector(lanes, step * k.lanes, j) for j in range(vectors)]
+            picks = (lane // k.size * k.size + step for lane in range(self.isa.lanes))
+            mask = f"<{self.isa.lanes} x i32> <{', '.join(f'i32 {i}' for i in picks)}>"
+            for at, own in enumerate(given):
+                spread = self.writer.value(f"shufflevector {kind} {own}, {kind} poison, {mask}")
+                column = held[at % vectors]
+                sums[at] = multiply_add(self.writer, self.isa, spread, column, sums[at])
         return sums
 
     def _element(self, scalars: str, row: str | int, step: int) -> str:
@@ -128,13 +153,17 @@ class TileSums:
 
     def _vector(self, lanes: str, near: int, j: int) -> str:
         stride = self.columns.stride
-        count = self.columns.last_lanes if j == self.columns.vectors - 1 else self.isa.lanes
+        count = self._count(j)
         place = self.writer.offset(lanes, near + j * self.isa.lanes * stride, self._kind)
         if self.format is not Format.FP32:
             return load_narrow(
                 VectorBuilder(self.writer, self.isa), place, stride, 0, count, self.format
             )
         return load_lanes(self.writer, self.isa, place, count, stride)
+
+    def _count(self, j: int) -> int:
+        """Valid lanes of a register."""
+        return self.columns.last_lanes if j == self.columns.vectors - 1 else self.isa.lanes
 
 
 def unrolled(size: int, products: int) -> int:

@@ -39,6 +39,8 @@ class GemmShape:
     [ceil(V/NR)][k2·k1·k0][NR] with zeros behind the V-th; its strides then only choose the axis.
     Elements of panels are of ``panel_format``, and widened in registers. ``lanes`` is the axis that they run
     along, None where ``vector_axis`` may choose it. c of a ``c_format`` is written once, rounded, and never read.
+    With a ``group``, m is several groups of so many outputs, and each reads its own k0 of b, as many as it has
+    outputs: those of a group behind those of the one before.
     BY_LEVEL goes by the kernel's one number, the reduction loop's trip: accumulates unless it is 0,
     ends with the epilogue if it is ``last``. Raises ProgramError for what no MATMUL may be.
     """
@@ -77,6 +79,7 @@ class GemmShape:
     panel_format: Format = Format.FP32
     lanes: VectorAxis | None = None
     c_format: Format = Format.FP32
+    group: int = 0
 
     def __post_init__(self) -> None:
         for name in ("m", "n1", "n0", "k2", "k1", "k0"):
@@ -98,6 +101,17 @@ class GemmShape:
         ):
             raise ProgramError(
                 f"matmul: c of {self.c_format.name} is written once; give fp32 for sums in pieces"
+            )
+        if self.group and not (
+            self.k0 == self.group
+            and self.m % self.group == 0
+            and self.b_k0 == 1
+            and self.lanes is VectorAxis.M
+            and self.panel is not None
+        ):
+            raise ProgramError(
+                f"matmul: groups of {self.group}; give m in whole groups in lanes, k0 = {self.group} dense "
+                "in b, and panels"
             )
         if self.panel is not None and self.n1 > 1 and vector_axis(self) is VectorAxis.N0:
             raise ProgramError(
