@@ -139,7 +139,7 @@ def test_kill_9_loses_nothing_measured_and_the_next_search_begins_with_it(tmp_pa
         assert store.records(cpu.spec.profile_id, "search")[: len(before)] == before
     assert result.measurements > 0
     later = studies_beside(place)
-    assert later.keys() == killed.keys()
+    assert later.keys() >= killed.keys() > set(), "the study of candidates may not have begun"
     for name, trials in killed.items():
         assert [t.number for t in later[name]] == list(range(len(later[name])))
         assert [t.user_attrs for t in later[name][: len(trials)]] == [t.user_attrs for t in trials]
