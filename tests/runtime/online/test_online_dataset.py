@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from autotune.runtime.online import online_dataset
+from autotune.runtime.online.correction import Correction
 from autotune.runtime.online.online_dataset import CORRECTED_WEIGHT, OnlineDataset
 from autotune.store.records import Outcome, Record
 
@@ -65,12 +68,13 @@ def test_no_correction_is_fitted_where_all_was_measured_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fits: list[int] = []
-    fit = online_dataset.Correction.fit
-    monkeypatch.setattr(
-        online_dataset.Correction,
-        "fit",
-        lambda old, *rest: fits.append(len(old)) or fit(old, *rest),
-    )
+    fit = Correction.fit
+
+    def counted(old: Sequence[tuple[Record, float]], *rest: Any) -> Correction:
+        fits.append(len(old))
+        return fit(old, *rest)
+
+    monkeypatch.setattr(Correction, "fit", counted)
     rows = machine(np.random.default_rng(2), 20)
     dataset = OnlineDataset([record(i, *row, 8.0, float(i)) for i, row in enumerate(rows)])
     for count, again, fitted in ((20, 100.0, []), (19, 200.0, [19])):

@@ -50,7 +50,7 @@ class Bench:
         self.machine = cast(Any, case.DrawnMachine(graph, lambda names: self.slowness, noise=0.01))
         for name in ("prepared", "run", "time"):  # it is of its own, as this machine is
             setattr(self.machine, name, print)
-        assert isinstance(self.machine, ExclusiveTarget)
+        assert isinstance(cast(object, self.machine), ExclusiveTarget)
         model = CostModel.typical(case.SPEC)
         table = annotated(self.machine.table(case.grouped(graph)), model, 0)
         self.published = CurrentTable(table)
