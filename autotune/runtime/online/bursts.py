@@ -17,8 +17,10 @@ from autotune.runtime.online.trial_budget import TrialBudget
 GAP = 8
 """Requests of the current version between two bursts, over those of a burst, at least."""
 RARE_GAP = 128
-"""The same once tuning has rested. A burst and the run behind it are then less than one request in a hundred: what they take longer
-leaves the slowest request in a hundred as it is."""
+"""The same once tuning has rested, and nearly so where requests are short. A burst and the run behind it are then less than one request
+in a hundred: what they take longer leaves the slowest request in a hundred as it is."""
+GAP_SECONDS = 0.125
+"""Time from burst to burst that a trial may take before it has rested: eighteen bursts of a screening in 2 to 3 s."""
 SPREAD = 0.5
 """Share by which a gap varies, so that no rhythm of the load coincides with the trial's."""
 COLD_SECONDS, MOST_COLD = 6e-4, 4
@@ -44,11 +46,13 @@ class BurstShape:
     gap: int = GAP
 
     @classmethod
-    def of(cls, run_seconds: float, gap: int = GAP) -> BurstShape:
-        """Return the shape for runs that take so long."""
+    def of(cls, run_seconds: float, is_rare: bool = False) -> BurstShape:
+        """Return the shape for runs that take so long; ``is_rare`` if the trial has time."""
         cold = min(MOST_COLD, math.ceil(COLD_SECONDS / run_seconds))
         counted = min(MOST_COUNTED, math.ceil(COUNTED_SECONDS / run_seconds))
-        return cls(cold, counted + 1 - counted % 2, gap)
+        counted += 1 - counted % 2
+        gap = math.ceil(GAP_SECONDS / (run_seconds * (cold + counted)))
+        return cls(cold, counted, RARE_GAP if is_rare else min(RARE_GAP, max(GAP, gap)))
 
     @property
     def runs(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autotune.runtime.execution.native_table import WholeNetworks
-from autotune.runtime.online.bursts import GAP, RARE_GAP, BurstShape
+from autotune.runtime.online.bursts import BurstShape
 from autotune.targets.protocol import Target
 
 
@@ -24,8 +24,7 @@ class Pace:
 
     def shape(self, run_seconds: float, is_rare: bool) -> BurstShape:
         """Return the shape of bursts for runs that take so long; ``is_rare`` if trials have time."""
-        gap = RARE_GAP if is_rare else GAP
-        return BurstShape.of(run_seconds, gap) if self.is_here else ONE_RUN
+        return BurstShape.of(run_seconds, is_rare) if self.is_here else ONE_RUN
 
 
 ONE_RUN = BurstShape(0, 1, gap=0)

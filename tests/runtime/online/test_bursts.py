@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 import pytest
 
-from autotune.runtime.online.bursts import GAP, SPREAD, Bursts, BurstShape
+from autotune.runtime.online.bursts import GAP, RARE_GAP, SPREAD, Bursts, BurstShape
 from autotune.runtime.online.compared_runs import ComparedRuns
 from autotune.runtime.online.trial_budget import BUDGET, CREDIT_RUNS, TrialBudget
 
@@ -24,6 +24,13 @@ def test_longer_runs_make_shorter_bursts_with_a_cold_run_at_least(seconds: float
     shape, longer = BurstShape.of(seconds), BurstShape.of(2 * seconds)
     assert shape.cold >= 1 and shape.counted % 2 == 1
     assert longer.runs <= shape.runs
+
+
+def test_short_requests_are_seldom_on_trial_and_no_trial_of_long_ones_lasts_for_ever() -> None:
+    gaps = [BurstShape.of(seconds).gap for seconds in (1e-4, 1e-3, 5e-3, 4e-2)]
+    assert gaps[0] > 10 * GAP and gaps[-1] == GAP
+    assert gaps == sorted(gaps, reverse=True)
+    assert {BurstShape.of(seconds, is_rare=True).gap for seconds in (1e-4, 4e-2)} == {RARE_GAP}
 
 
 def test_bursts_are_whole_and_take_one_request_in_nine_at_most() -> None:

@@ -230,5 +230,5 @@ def test_after_a_drift_what_was_refused_is_tried_again() -> None:
     bench.run(1000)
     assert bench.kinds().count(EventKind.PROPOSED) == tried, "no run shows that it would be better"
     bench.tuner.drift()
-    bench.run(3000)
+    bench.run(6000)  # a burst in 180 runs
     assert ("p0", "t0") in bench.groups
