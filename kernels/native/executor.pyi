@@ -23,7 +23,7 @@ CLOCK_KERNEL: int
 
 class ThreadPool:
     threads: int
-    def __init__(self, threads: int, pinned: bool = False) -> None: ...
+    def __init__(self, threads: int) -> None: ...
 
 class Stream:
     base_count: int

@@ -51,7 +51,7 @@ cdef extern from "native/steps.h" nogil:
     ctypedef struct Pool:
         int threads
 
-    Pool *make_pool(int threads, int pins)
+    Pool *make_pool(int threads)
     void end_pool(Pool *pool)
     ctypedef struct Worker:
         pass
@@ -148,18 +148,18 @@ cdef class ThreadPool:
 
     The others begin with the first plan that needs them, and sleep when they have had nothing to do
     for a while. Calls from several threads are served one after the other. A forked child may go on
-    using the pool; it gets threads of its own. ``pinned`` binds all but the caller to a core each,
-    where the system allows that. Raises ``InputError`` for less than one thread.
+    using the pool; it gets threads of its own. They run on the cores of the thread that made the pool, whichever
+    core a caller holds itself to. Raises ``InputError`` for less than one thread.
     """
 
     cdef Pool *pool
     cdef readonly int threads
 
-    def __cinit__(self, int threads, bint pinned=False):
+    def __cinit__(self, int threads):
         if not 1 <= threads <= 1024:
             raise InputError(f"a pool of {threads} threads; it has 1 to 1024")
         self.threads = threads
-        self.pool = make_pool(threads, pinned)
+        self.pool = make_pool(threads)
         if not self.pool:
             raise MemoryError
 

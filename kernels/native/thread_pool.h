@@ -55,7 +55,10 @@ typedef struct Pool {
     Worker *workers; /* [threads] */
     Walk walk;
     void *argument;
-    int threads, started, pins, spins;
+    int threads, started, spins, knows_cores;
+#ifdef __linux__
+    cpu_set_t cores; /* of the thread that made the pool */
+#endif
     uint64_t first; /* number of the job's first program; all programs are numbered from 1 */
     uint32_t end;   /* of `ended`, when the job is over */
     _Atomic int stop;
@@ -97,28 +100,24 @@ static inline int end_parts(Pool *pool, uint64_t number, int64_t more, int64_t c
     return (int64_t) counted(next, number) == count;
 }
 
-/* The caller's processors, in order; how many. */
-static int allowed_cores(int *cores, int limit) {
-    int count = 0;
+/* Take the caller's processors as those of the pool; how many, 0 where the system does not tell. */
+static int take_cores(Pool *pool) {
 #ifdef __linux__
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set)) return 0;
-    for (int c = 0; c < CPU_SETSIZE && count < limit; c++)
-        if (CPU_ISSET(c, &set)) cores[count++] = c;
+    pool->knows_cores = !sched_getaffinity(0, sizeof pool->cores, &pool->cores);
+    return pool->knows_cores ? CPU_COUNT(&pool->cores) : 0;
+#else
+    (void) pool;
+    return 0;
 #endif
-    return count;
 }
 
-static void pin_worker(const Worker *w) {
+/* Let the calling worker run on the pool's processors. It begins with those of the thread whose job it was made for,
+ * which may hold itself to a single one. */
+static void take_pools_cores(const Pool *pool) {
 #ifdef __linux__
-    int cores[CPU_SETSIZE], count = allowed_cores(cores, CPU_SETSIZE);
-    if (!count) return;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cores[w->number % count], &set);
-    sched_setaffinity(0, sizeof set, &set); /* where it is not allowed, the thread floats */
+    if (pool->knows_cores) sched_setaffinity(0, sizeof pool->cores, &pool->cores); /* or it stays as it is */
 #else
-    (void) w;
+    (void) pool;
 #endif
 }
 
@@ -144,7 +143,7 @@ static void work(Pool *pool, Worker *w, uint32_t job) {
 static void *serve(void *argument) {
     Worker *w = argument;
     Pool *pool = w->pool;
-    if (pool->pins) pin_worker(w);
+    take_pools_cores(pool);
     for (uint32_t job = w->heard;;) {
         await_flag(&w->go, job + 1, pool->spins ? IDLE_NS : 0);
         if (atomic_load(&pool->stop)) return NULL;
@@ -248,7 +247,7 @@ static void forget_workers(void) {
     }
 }
 
-static Pool *make_pool(int threads, int pins) {
+static Pool *make_pool(int threads) {
     static int watches_forks;
     if (!watches_forks && pthread_atfork(NULL, NULL, forget_workers)) return NULL;
     watches_forks = 1;
@@ -265,9 +264,8 @@ static Pool *make_pool(int threads, int pins) {
         pool->workers[t].number = t;
         pool->workers[t].pool = pool;
     }
-    int cores[1024], count = allowed_cores(cores, 1024);
+    int count = take_cores(pool);
     pool->threads = threads;
-    pool->pins = pins;
     pool->spins = !count || threads <= count; /* who spins must not hold up who works */
     pthread_mutex_init(&pool->turn, NULL);
     number_from_one(pool);

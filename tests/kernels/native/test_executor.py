@@ -496,7 +496,7 @@ def test_a_forked_child_goes_on_with_threads_of_its_own() -> None:
 def test_a_process_ends_with_a_pool_that_sleeps() -> None:
     script = (
         "import numpy as np; from autotune.kernels.native.executor import *;"
-        "s = Stream([], [], [], [], []); pool = ThreadPool(3, pinned=True);"
+        "s = Stream([], [], [], [], []); pool = ThreadPool(3);"
         "plan = Plan([([s, s, s], [])], pool); plan.run(np.zeros(0, np.int64)); print('ran')"
     )
     done = subprocess.run(
@@ -518,6 +518,28 @@ def test_pools_end_with_their_last_plan() -> None:
             return
         pause.wait(0.01)
     pytest.fail("the pool's threads still run")
+
+
+@pytest.mark.skipif(
+    not TASKS.exists() or len(os.sched_getaffinity(0)) < 2, reason="one core, or none that is told"
+)
+def test_workers_of_a_caller_on_one_core_have_all_cores() -> None:
+    """A program on two threads is timed by a caller that holds itself to a core: its workers began there, and stayed."""
+    cores = os.sched_getaffinity(0)
+    plan = Plan([([Stream([], [], [], [], [])] * 3, [])], ThreadPool(3))
+    before = {int(task.name) for task in TASKS.iterdir()}
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        plan.run(np.zeros(0, np.int64))
+    finally:
+        os.sched_setaffinity(0, cores)
+    begun = {int(task.name) for task in TASKS.iterdir()} - before
+    pause = threading.Event()
+    for _ in range(1000):  # a thread takes its cores once it runs
+        if all(os.sched_getaffinity(one) == cores for one in begun):
+            break
+        pause.wait(0.01)
+    assert [os.sched_getaffinity(one) for one in begun] == [cores] * 2
 
 
 def test_addresses_are_those_that_numpy_tells() -> None:
