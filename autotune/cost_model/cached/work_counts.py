@@ -57,6 +57,7 @@ class _Work:
         self._tally = Tally(tiling.n)
         self._views = Views(self._nest)
         self._l1_bytes, self._l2_bytes = core_caches()
+        self._busiest = busiest_share(tiling)
 
     def counted(self) -> Floats:
         tiling = self._tiling
@@ -71,7 +72,7 @@ class _Work:
 
     def _share(self, step: Step) -> Floats:
         """Part of a step's work that the busiest core does."""
-        return np.where(step.level < 0, 1.0 / self._tiling.active_cores, self._tiling.share)
+        return np.where(step.level < 0, 1.0 / self._tiling.active_cores, self._busiest)
 
     def _trips(self) -> Floats:
         """Bodies of all loops that a core runs."""
@@ -83,7 +84,7 @@ class _Work:
                 here = np.where(tiling.position[d] == level, tiling.parts[d], here)
             total = total * here
             bodies = bodies + np.where(here > 1, total, 0.0)
-        return bodies * tiling.share
+        return bodies * self._busiest
 
     def _step(self, step: Step) -> None:
         match step.unit:
@@ -248,6 +249,22 @@ class _Work:
             from_l3=beyond(self._l2_bytes, held),
             from_dram=beyond(self._spec.scratchpad.size_bytes, held),
         )
+
+
+def busiest_share(tiling: Tiling) -> Floats:
+    """Return what part [n] of a nest's tiles the busiest core runs: cores take whole ones, and the last one may be smaller."""
+    outermost = (
+        np.argmax(np.stack([at == 0 for at in tiling.position]), axis=0) if tiling.rank else 0
+    )
+    rows, cores = np.arange(tiling.n), tiling.table.cores
+    extent = np.array(tiling.extent[: tiling.rank], dtype=np.int64)[outermost]
+    size, rest = (
+        np.stack(each[: tiling.rank])[outermost, rows] for each in (tiling.size, tiling.rest)
+    )
+    each, more = np.divmod(tiling.outer_parts, cores)
+    last = np.where((more == 1) & (rest > 0), rest, size) * (more > 0)
+    share = (each * size + last) / extent
+    return np.where((cores > 1) & (tiling.outer_parts > 1), share, 1.0)
 
 
 def _dims(stage: Stage) -> frozenset[int]:

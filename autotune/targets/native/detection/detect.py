@@ -178,6 +178,10 @@ def _isa() -> VectorIsa:
     return vector_isa(platform.machine().lower(), topology.flags())
 
 
+_ON_CORES_OF_THEIR_OWN = "on cores of their own"
+"""What tells measurements of several threads from those of before: all threads of a program had one core then."""
+
+
 def identity(threads: int) -> str:
     """What the machine is, for programs of so many threads, as 16 hex digits: CPU, features, caches
     and cores. No measurement takes part, nor do the cores that this process may use."""
@@ -192,6 +196,7 @@ def identity(threads: int) -> str:
         [topology.cache_bytes(level) for level in (1, 2, 3)],
         os.cpu_count(),
         threads,
+        *((_ON_CORES_OF_THEIR_OWN,) if threads > 1 else ()),
     )
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
