@@ -24,6 +24,7 @@ CLOCK_KERNEL: int
 class ThreadPool:
     threads: int
     def __init__(self, threads: int) -> None: ...
+    def set_apart(self, apart: bool) -> None: ...
 
 class Stream:
     base_count: int

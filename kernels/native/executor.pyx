@@ -53,6 +53,7 @@ cdef extern from "native/steps.h" nogil:
 
     Pool *make_pool(int threads)
     void end_pool(Pool *pool)
+    void set_apart(Pool *pool, int apart) nogil
     ctypedef struct Worker:
         pass
 
@@ -149,7 +150,7 @@ cdef class ThreadPool:
     The others begin with the first plan that needs them, and sleep when they have had nothing to do
     for a while. Calls from several threads are served one after the other. A forked child may go on
     using the pool; it gets threads of its own. They run on the cores of the thread that made the pool, whichever
-    core a caller holds itself to. Raises ``InputError`` for less than one thread.
+    core a caller holds itself to (``set_apart``). Raises ``InputError`` for less than one thread.
     """
 
     cdef Pool *pool
@@ -162,6 +163,12 @@ cdef class ThreadPool:
         self.pool = make_pool(threads)
         if not self.pool:
             raise MemoryError
+
+    def set_apart(self, bint apart):
+        """Keep every thread but the caller on a core of its own, the caller's the first of the pool's; or let all of
+        them run where there is room. Waits for the plan that runs. Does nothing where the system binds no threads."""
+        with nogil:
+            set_apart(self.pool, apart)
 
     def __dealloc__(self):
         if self.pool:

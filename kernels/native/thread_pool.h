@@ -56,6 +56,7 @@ typedef struct Pool {
     Walk walk;
     void *argument;
     int threads, started, spins, knows_cores;
+    _Atomic int apart; /* every thread has a processor of its own */
 #ifdef __linux__
     cpu_set_t cores; /* of the thread that made the pool */
 #endif
@@ -111,14 +112,30 @@ static int take_cores(Pool *pool) {
 #endif
 }
 
-/* Let the calling worker run on the pool's processors. It begins with those of the thread whose job it was made for,
- * which may hold itself to a single one. */
-static void take_pools_cores(const Pool *pool) {
+/* Let a thread of the pool run on the pool's processors, or on one of them alone. A thread begins with those of the caller
+ * that it was made for, who may hold itself to a single one. */
+static void place_thread(const Pool *pool, pthread_t thread, int number) {
 #ifdef __linux__
-    if (pool->knows_cores) sched_setaffinity(0, sizeof pool->cores, &pool->cores); /* or it stays as it is */
+    if (!pool->knows_cores) return;
+    cpu_set_t set = pool->cores;
+    if (atomic_load(&pool->apart)) {
+        int left = number % CPU_COUNT(&pool->cores), c = 0;
+        while (!CPU_ISSET(c, &pool->cores) || left--) c++;
+        CPU_ZERO(&set);
+        CPU_SET(c, &set);
+    }
+    pthread_setaffinity_np(thread, sizeof set, &set); /* where it is not allowed, the thread stays as it is */
 #else
-    (void) pool;
+    (void) pool, (void) thread, (void) number;
 #endif
+}
+
+/* Keep every thread but the caller on a processor of its own, the caller's the first; or let all go where there is room. */
+static void set_apart(Pool *pool, int apart) {
+    pthread_mutex_lock(&pool->turn);
+    atomic_store(&pool->apart, apart);
+    for (int t = 1; t < pool->started; t++) place_thread(pool, pool->workers[t].thread, t);
+    pthread_mutex_unlock(&pool->turn);
 }
 
 /* Whether the job is still open. If so, what its caller gave stays until leave_job. */
@@ -143,7 +160,7 @@ static void work(Pool *pool, Worker *w, uint32_t job) {
 static void *serve(void *argument) {
     Worker *w = argument;
     Pool *pool = w->pool;
-    take_pools_cores(pool);
+    place_thread(pool, pthread_self(), w->number);
     for (uint32_t job = w->heard;;) {
         await_flag(&w->go, job + 1, pool->spins ? IDLE_NS : 0);
         if (atomic_load(&pool->stop)) return NULL;

@@ -542,6 +542,23 @@ def test_workers_of_a_caller_on_one_core_have_all_cores() -> None:
     assert [os.sched_getaffinity(one) for one in begun] == [cores] * 2
 
 
+@pytest.mark.skipif(
+    not TASKS.exists() or len(os.sched_getaffinity(0)) < 2, reason="one core, or none that is told"
+)
+def test_threads_apart_have_a_core_each_until_they_may_run_anywhere() -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    before = {int(task.name) for task in TASKS.iterdir()}
+    pool = ThreadPool(2)
+    plan = Plan([([Stream([], [], [], [], [])] * 2, [])], pool)
+    plan.run(np.zeros(0, np.int64))
+    (worker,) = {int(task.name) for task in TASKS.iterdir()} - before
+    pool.set_apart(True)
+    assert os.sched_getaffinity(worker) == {cores[1]}
+    assert os.sched_getaffinity(0) == set(cores), "the caller holds itself"
+    pool.set_apart(False)
+    assert os.sched_getaffinity(worker) == set(cores)
+
+
 def test_addresses_are_those_that_numpy_tells() -> None:
     arrays: list[np.ndarray] = [
         np.zeros((3, 5), np.float32),

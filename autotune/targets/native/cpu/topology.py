@@ -26,11 +26,9 @@ def usable_cores() -> tuple[int, ...]:
 
 
 @contextlib.contextmanager
-def held(threads: int) -> Iterator[None]:
-    """Keeps the calling thread on the first core while it works with the pool's other ``threads``,
-    which have cores of their own: on one of these it and that thread would wait for each other. A
-    thread that works alone runs where there is room."""
-    if threads < 2 or not hasattr(os, "sched_setaffinity"):
+def held_to_first() -> Iterator[None]:
+    """Keep the calling thread on the first core that it may use."""
+    if not hasattr(os, "sched_setaffinity"):
         yield
         return
     before = os.sched_getaffinity(0)

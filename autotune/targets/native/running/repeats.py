@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -92,13 +93,28 @@ class ProgramTiming:
 
     def visit(self) -> Execution | None:
         """Repeat it for a while; its cost once that is known, None while another visit is wanted."""
-        from autotune.targets.native.cpu.topology import held
-
-        with _TURN, held(self._threads):
+        with _TURN, self._apart():
             if self._sampling is None:
                 self._sampling = self._begun()
             sample = self._sampling.visit()
             return None if sample is None else self._cost(sample, self._several.counted())
+
+    @contextmanager
+    def _apart(self) -> Iterator[None]:
+        """Keep the threads of a run on cores of their own: two on one core wait for each other, for milliseconds or until
+        the system moves one. A thread that works alone runs where there is room."""
+        if self._threads < 2:
+            yield
+            return
+        from autotune.targets.native.cpu.topology import held_to_first
+
+        pool = self._once.pool
+        with held_to_first():
+            pool.set_apart(True)
+            try:
+                yield
+            finally:
+                pool.set_apart(False)
 
     @property
     def _threads(self) -> int:
