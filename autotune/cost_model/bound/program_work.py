@@ -7,7 +7,10 @@ fit into a cache together finds them there in its next trip.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from itertools import pairwise
 from math import prod
 
 from autotune.cost_model.bound.footprint import Cache, Reach
@@ -57,9 +60,9 @@ def program_work(bound: Bound, caches: Sequence[Cache], threads: int) -> Work:
         for name, value in work.items():
             total[name] += value
     if threads > 1 and several:
-        largest = max(_weight(work) for work in works)
-        whole = sum(map(_weight, works))
-        share = max(1.0 / threads, largest / whole) if whole else 1.0
+        weights = list(map(_weight, works))
+        whole = sum(weights)
+        share = busiest(weights, threads) / whole if whole else 1.0
         for name in total:
             total[name] *= share
         total["programs"] = 1
@@ -71,6 +74,25 @@ def program_work(bound: Bound, caches: Sequence[Cache], threads: int) -> Work:
         for name, value in _part_work(bound.program, before, ahead, caches).items():
             total[name] += value
     return total
+
+
+def busiest(weights: Sequence[float], threads: int) -> float:
+    """Return when the last of some threads ends, each of which takes parts of these weights: first those of its own share,
+    which are next to each other, then those left of the next threads'."""
+    count = len(weights)
+    bounds = [owner * count // threads for owner in range(threads + 1)]
+    left = [deque(weights[first:end]) for first, end in pairwise(bounds)]
+    turns = [(0.0, number) for number in range(threads)]
+    ended = 0.0
+    while turns:
+        now, number = heappop(turns)
+        shares = (left[(number + i) % threads] for i in range(threads))
+        share = next((share for share in shares if share), None)
+        if share is None:
+            ended = max(ended, now)
+        else:
+            heappush(turns, (now + share.popleft(), number))
+    return ended
 
 
 def _weight(work: Work) -> float:
