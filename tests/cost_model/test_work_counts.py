@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from autotune.cost_model.bound.program_work import busiest
 from autotune.cost_model.cached.model import CachedAnalysis
 from autotune.cost_model.cached.product_work import (
     BLOCKED_CYCLES,
@@ -19,6 +20,7 @@ from autotune.cost_model.cached.product_work import (
     product_work,
 )
 from autotune.cost_model.cached.unit_costs import fit_unit_costs
+from autotune.cost_model.cached.work_counts import busiest_share
 from autotune.cost_model.cached.work_kinds import (
     FEATURE_NAMES,
     INDEX,
@@ -33,6 +35,7 @@ from autotune.cost_model.cached.work_kinds import (
 from autotune.cost_model.features import features
 from autotune.cost_model.fitting import fit
 from autotune.cost_model.model import CostModel
+from autotune.cost_model.steps.tiling import Tiling
 from autotune.errors import ScheduleError
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
@@ -99,6 +102,15 @@ def copied(program: Program) -> tuple[int, int]:
             elements += trips * math.prod(sizes)
             rows += trips * rows_of(sizes, shape)
     return elements, rows
+
+
+def rows_stored(program: Program, stream: int) -> list[int]:
+    """Rows of each tile that a stream stores, in order."""
+    found: list[int] = []
+    for leaf in leaves(tree_of(program.streams[stream])):
+        if leaf.opcode is Opcode.STORE:
+            found += [leaf.instruction.get("size0")] * math.prod(b.trips for b in leaf.path)
+    return found
 
 
 @given(seed=st.integers(0, 10_000))
@@ -174,6 +186,27 @@ def test_counts_are_finite_and_do_not_depend_on_their_table(seed: int, cores: in
         alone = CachedAnalysis(nests[0], table.take([row]), HOST).work
         np.testing.assert_allclose(alone[0], whole[row], rtol=1e-9, atol=1e-9)
     assert features(nests[0], table, HOST).shape[1] == len(FEATURE_NAMES)
+
+
+@given(rows=st.integers(2, 60), tile=st.integers(1, 60), cores=st.integers(1, 2))
+@example(rows=50, tile=48, cores=2)  # no halves
+@example(rows=21, tile=7, cores=2)
+def test_cores_share_tiles_of_the_sizes_that_the_program_gives_them(
+    rows: int, tile: int, cores: int
+) -> None:
+    tile = min(rows, tile)
+    b = GraphBuilder("relu")
+    graph = b.build([b.add(OpKind.RELU, b.input("x", (rows, 64)))])
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    nest = analyse(group)[0]
+    cores = cores if tile < rows else 1
+    one = NestSchedule((tile, 64), (0, 1), (), 1, cores)
+    spec = replace(SPEC, cores=cores)
+    program = lower(group, Schedule((one,)), spec)
+    stored = [rows_stored(program, number) for number in range(len(program.streams))]
+    assert sum(map(sum, stored)) == rows
+    found = busiest_share(Tiling(nest, ScheduleTable.of(nest, [one])))
+    assert found == pytest.approx(busiest([x for each in stored for x in each], cores) / rows)
 
 
 @given(st.integers(0, 10_000))

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from autotune.cost_model.bound.footprint import Cache
 from autotune.cost_model.bound.kernel_kinds import (
@@ -15,7 +17,7 @@ from autotune.cost_model.bound.kernel_kinds import (
     function_kind,
 )
 from autotune.cost_model.bound.kernel_work import Work, kernel_work
-from autotune.cost_model.bound.program_work import program_work
+from autotune.cost_model.bound.program_work import busiest, program_work
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
@@ -93,6 +95,22 @@ def test_two_threads_share_the_work() -> None:
     alone, shared = works(relu(4096)), works(relu(4096), PAIR, 64)
     least = min(work["stores"] for work in shared if work["synchronised"])
     assert least <= 0.6 * alone[0]["stores"]
+
+
+@given(
+    st.lists(st.floats(0.0, 1e6, allow_subnormal=False), min_size=1, max_size=24),
+    st.integers(1, 6),
+)
+def test_the_last_thread_ends_when_its_parts_do(weights: list[float], threads: int) -> None:
+    ends, whole = busiest(weights, threads), sum(weights)
+    assert max(*weights, whole / threads) <= ends * (1 + 1e-9)
+    assert ends <= (whole / threads + max(weights)) * (1 + 1e-9), "who has no part takes another's"
+
+
+def test_three_equal_parts_take_two_thirds_and_a_thread_takes_what_is_left_of_others() -> None:
+    assert busiest([1.0, 1.0, 1.0], 2) == 2.0
+    assert busiest([5.0, 1.0, 1.0, 1.0, 1.0, 1.0], 2) == 5.0
+    assert busiest([48.0, 2.0], 2) == 48.0
 
 
 def test_a_product_of_bf16_takes_half_of_the_multiply_adds() -> None:
