@@ -209,6 +209,21 @@ def test_cores_share_tiles_of_the_sizes_that_the_program_gives_them(
     assert found == pytest.approx(busiest([x for each in stored for x in each], cores) / rows)
 
 
+@pytest.mark.parametrize(
+    ("order", "cores", "borders"),
+    [((0, 1, 2), 2, 1), ((1, 0, 2), 2, 4), ((1, 0, 2), 1, 0), ((2, 0, 1), 2, 24)],
+)
+def test_regions_of_cores_touch_in_each_row_that_they_share(
+    order: tuple[int, ...], cores: int, borders: int
+) -> None:
+    b = GraphBuilder("relu")
+    graph = b.build([b.add(OpKind.RELU, b.input("x", (4, 6, 64)))])
+    nest = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))[0]
+    one = NestSchedule((2, 3, 32), order, (), 1, cores)
+    counted = CachedAnalysis(nest, ScheduleTable.of(nest, [one]), HOST).work
+    assert counted[0, INDEX["borders"]] == borders
+
+
 @given(st.integers(0, 10_000))
 @settings(max_examples=25)
 def test_multiply_adds_take_at_least_the_cycles_of_their_pipes(seed: int) -> None:

@@ -63,7 +63,11 @@ class _Work:
         tiling = self._tiling
         alone = np.ones(tiling.n)
         self._tally.add(
-            alone, nest=1.0, sync=(tiling.active_cores > 1).astype(np.int64), trips=self._trips()
+            alone,
+            nest=1.0,
+            sync=(tiling.active_cores > 1).astype(np.int64),
+            borders=_borders(tiling),
+            trips=self._trips(),
         )
         for step in self._steps:
             self._step(step)
@@ -249,6 +253,17 @@ class _Work:
             from_l3=beyond(self._l2_bytes, held),
             from_dram=beyond(self._spec.scratchpad.size_bytes, held),
         )
+
+
+def _borders(tiling: Tiling) -> Floats:
+    """Return the rows [n] of a result in which cores share the elements: where what two write touches, lines of memory go
+    from one to the other and back. One where they share the outermost axis, 0 on one core."""
+    rows = np.zeros(tiling.n)
+    for d, extent in enumerate(tiling.nest.root_shape):
+        outer = math.prod(tiling.nest.root_shape[:d])
+        if extent > 1:
+            rows = np.where((tiling.position[d] == 0) & (tiling.active_cores > 1), outer, rows)
+    return rows
 
 
 def busiest_share(tiling: Tiling) -> Floats:
