@@ -40,7 +40,7 @@ def _function_kind(fn: ElementwiseFn) -> WorkKind:
 
 WORK_KINDS: tuple[WorkKind, ...] = (
     WorkKind("nest", "1", 80.0, "programs"),
-    WorkKind("sync", "1", 2000.0, "programs that several cores share"),
+    WorkKind("sync", "1", 500.0, "programs that several cores share"),
     WorkKind("borders", "1", 15.0, "places of a result where what two cores write touches"),
     WorkKind("trips", "1", 8.0, "loop bodies"),
     WorkKind("product", "1", 1.05, "cycles of products' multiply-adds"),
