@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from autotune.errors import InputError, ProgramError
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Role
 from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.native.compiling.compiler import usable_cores
 from autotune.targets.native.running import target as module
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.protocol import Target
@@ -162,6 +166,30 @@ def test_it_pickles_as_spec_and_name() -> None:
     again = pickle.loads(data)
     assert (again.name, again.spec) == (HOST.name, HOST.spec) and len(data) < 2000
     assert again.time(COPY).counters["repeats"] >= 5
+
+
+TIMED = """
+import os
+from dataclasses import replace
+from pathlib import Path
+from autotune.targets.native.running.target import NativeTarget
+from tests.targets.machine_case import PLAIN, fill, program
+
+NativeTarget(replace(PLAIN, cores=2)).time(program(fill(), cores=2))
+threads = [int(task.name) for task in Path("/proc/self/task").iterdir()]
+print(len(threads) > 1, {tuple(os.sched_getaffinity(one)) for one in threads} == {tuple(os.sched_getaffinity(0))})
+"""
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/task").exists() or usable_cores() < 2, reason="threads tell no cores"
+)
+def test_threads_of_a_program_that_was_timed_have_all_cores() -> None:
+    """In a fresh process, whose pool begins while the caller keeps to one core."""
+    done = subprocess.run(
+        [sys.executable, "-c", TIMED], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "True True\n"
 
 
 def test_threads_share_a_target() -> None:
