@@ -209,6 +209,14 @@ def test_cores_share_tiles_of_the_sizes_that_the_program_gives_them(
     assert found == pytest.approx(busiest([x for each in stored for x in each], cores) / rows)
 
 
+def test_a_nest_without_axes_is_work_of_one_core() -> None:
+    b = GraphBuilder("scalar")
+    graph = b.build([b.add(OpKind.RELU, b.input("x", ()))])
+    (nest,) = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
+    one = NestSchedule((), (), (), 1, 1)
+    assert busiest_share(Tiling(nest, ScheduleTable.of(nest, [one]))).tolist() == [1.0]
+
+
 @pytest.mark.parametrize(
     ("order", "cores", "borders"),
     [((0, 1, 2), 2, 1), ((1, 0, 2), 2, 4), ((1, 0, 2), 1, 0), ((2, 0, 1), 2, 24)],

@@ -77,8 +77,10 @@ def program_work(bound: Bound, caches: Sequence[Cache], threads: int) -> Work:
 
 
 def busiest(weights: Sequence[float], threads: int) -> float:
-    """Return when the last of some threads ends, each of which takes parts of these weights: first those of its own share,
-    which are next to each other, then those left of the next threads'."""
+    """Return the work of the thread that ends last. A part takes as long as its weight says.
+
+    Each thread has a share of neighbouring parts. It takes these first, then what is left of other threads' shares.
+    """
     count = len(weights)
     bounds = [owner * count // threads for owner in range(threads + 1)]
     left = [deque(weights[first:end]) for first, end in pairwise(bounds)]

@@ -267,10 +267,10 @@ def _borders(tiling: Tiling) -> Floats:
 
 
 def busiest_share(tiling: Tiling) -> Floats:
-    """Return what part [n] of a nest's tiles the busiest core runs: cores take whole ones, and the last one may be smaller."""
-    outermost = (
-        np.argmax(np.stack([at == 0 for at in tiling.position]), axis=0) if tiling.rank else 0
-    )
+    """Return what part [n] of a nest's work the busiest core does: cores take whole tiles, and the last one may be smaller."""
+    if not tiling.rank:
+        return np.ones(tiling.n)
+    outermost = np.argmax(np.stack([at == 0 for at in tiling.position]), axis=0)
     rows, cores = np.arange(tiling.n), tiling.table.cores
     extent = np.array(tiling.extent[: tiling.rank], dtype=np.int64)[outermost]
     size, rest = (
@@ -293,8 +293,9 @@ def _part(weight: Quantity, chosen: npt.NDArray[np.bool_] | Floats) -> Floats:
 
 
 def _line(nest: Nest, stage: Stage, out: Sequence[Extent]) -> Extent:
-    """Return the pixels that lie side by side in a result of extents ``out`` and may be in lanes instead of channels; 1
-    where weights are packed in panels, which those of several groups are not, and where nothing is multiplied.
+    """Return the pixels that lie side by side in a result of extents ``out`` and may be in lanes instead of channels.
+
+    It is 1 for what is no product, and where weights are packed in panels: those of one group.
 
     They are a line; where every pixel of whole lines is read once, all of them.
     """

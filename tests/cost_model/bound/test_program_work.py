@@ -1,4 +1,4 @@
-"""Counts of bound programs are those of the kernels that run, and of the caches that their operands fit."""
+"""A bound program is counted by the kernels that it runs and by the caches that hold their operands."""
 
 from __future__ import annotations
 
