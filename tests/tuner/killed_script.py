@@ -4,6 +4,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from autotune.isa.program import Program
 from autotune.runtime.session.opening import open_model
@@ -49,9 +50,9 @@ def work(
     command: str, folder: Path, last: int | None = None
 ) -> tuple[int, frozenset[tuple[str, str]]]:
     """Calibrate or search with the store of a folder; return how much was measured, and what a search measured."""
-    record_writer.SAVE_SECONDS = 0.0  # every measurement is a transaction, as where they take long
     machine = Noting(folder / "log", last)
-    with Store.open(folder / "store.db") as store:
+    each_at_once = patch.object(record_writer, "SAVE_SECONDS", 0.0)  # as where measurements take long
+    with each_at_once, Store.open(folder / "store.db") as store:
         if command == "calibrate":
             done = calibrate(machine, budget=BUDGET * 2, store=store, workers=1)
             return done.measured, frozenset()
