@@ -19,6 +19,7 @@ import autotune
 from autotune.cost_model.model import CostModel
 from autotune.errors import StoreError
 from autotune.graph.graph import Graph
+from autotune.isa.formats import Formats
 from autotune.lowering.lower import lower
 from autotune.operators.tensor import Array
 from autotune.runtime.in_place.budget import Budget
@@ -39,6 +40,7 @@ from autotune.tuner.choice import Choice
 from autotune.tuner.contest import hold_contest
 from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.legality import legal_nests
+from autotune.tuner.plan import Plan as SavedPlan
 from autotune.tuner.progress import silent
 from benchmarks.child import raise_priority
 
@@ -67,6 +69,14 @@ class AloneRuns(WholeRuns):
             cycles = self._machine.time(program).cycles
             self._seconds[key] = cycles / self._machine.spec.clock_hz
         return self._seconds[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A plan, and whole runs of its network where that has other forms of convolutions than the usual one."""
+
+    plan: Plan
+    runs: WholeRuns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +119,9 @@ class Bench:
         found.run()
         return found
 
-    def timer(self, plan: Plan) -> Callable[[], float]:
+    def timer(self, contender: Contender) -> Callable[[], float]:
         """Return what runs a plan once and returns its clock time: the run's own, without looking the plan up."""
-        run = self.runs.runner(plan)
+        run = (contender.runs or self.runs).runner(contender.plan)
 
         def seconds() -> float:
             begin = time.perf_counter()
@@ -136,7 +146,7 @@ def drawn_schedules(
 def opened(network: str, threads: int) -> Bench:
     """Open a network on this CPU."""
     target = open_target(f"cpu:{threads}")
-    graph = autotune.load_network(network, layout=target.spec.layout, accuracy="close")
+    graph = graph_of(network, target, target.spec.formats)
     inputs = draw_inputs(graph, {}, 0)
     try:
         with Store.open() as store:
@@ -148,15 +158,32 @@ def opened(network: str, threads: int) -> Bench:
     return Bench(graph, target, heuristic, runs, inputs, model)
 
 
+def graph_of(network: str, target: Target, formats: Formats) -> Graph:
+    """Open a network as users do."""
+    return autotune.load_network(
+        network, layout=target.spec.layout, accuracy="close", formats=formats
+    )
+
+
+def found_plan(bench: Bench, network: str, plan: SavedPlan) -> Contender:
+    """Return the plan of a search, on the network with the forms that it chose."""
+    formats = plan.formats_on(bench.target.spec)
+    if formats == bench.target.spec.formats:
+        return Contender(tuple(plan.graphs[0].choices(bench.graph)))
+    graph = graph_of(network, bench.target, formats)
+    runs = WholeRuns(graph, bench.target, bench.inputs)
+    return Contender(tuple(plan.graphs[0].choices(graph)), runs)
+
+
 def scheduled(plan: Plan) -> list[tuple[tuple[str, ...], Schedule | None]]:
     """Return what a plan runs, without predictions."""
     return [(names_of(choice), choice.schedule) for choice in plan]
 
 
-def judged(bench: Bench, plans: Mapping[str, Plan], rounds: int) -> dict[str, list[float]]:
+def judged(bench: Bench, plans: Mapping[str, Contender], rounds: int) -> dict[str, list[float]]:
     """Return the heuristic plan's time over each plan's, round by round: all run in turns, thrice each."""
     ratios: dict[str, list[float]] = {name: [] for name in plans}
-    timers = [bench.timer(plan) for plan in (bench.heuristic, *plans.values())]
+    timers = [bench.timer(plan) for plan in (Contender(bench.heuristic), *plans.values())]
     for number in range(rounds):
         at = number % len(timers)
         times = {}
@@ -189,7 +216,7 @@ def main() -> None:
     given = json.loads(sys.argv[1])
     arms = given["arms"]
     answer: dict[str, Any] = {"arms": {}}
-    plans: dict[str, Plan] = {}
+    plans: dict[str, Contender] = {}
     bench = opened(given["network"], given["threads"])
     for arm in arms:
         begin = time.monotonic()
@@ -197,21 +224,24 @@ def main() -> None:
             result = autotune.search(
                 given["network"], bench.target, seconds=given["seconds"], out=given["plan"]
             )
-            plan = tuple(result.plan.graphs[0].choices(bench.graph))
+            contender = found_plan(bench, given["network"], result.plan)
             row: dict[str, Any] = {"measurements": result.measurements}
         else:
             search = bench.search(arm, given["seconds"])
-            plan, row = search.plan, figures(search)
-        plans[arm] = plan
+            contender, row = Contender(search.plan), figures(search)
+        plans[arm] = contender
         answer["arms"][arm] = row | {"search_seconds": time.monotonic() - begin}
-        answer["arms"][arm]["is_kept"] = scheduled(plan) != scheduled(bench.heuristic)
+        differs = scheduled(contender.plan) != scheduled(bench.heuristic)
+        answer["arms"][arm]["is_kept"] = differs or contender.runs is not None
     for arm, ratios in judged(bench, plans, given["rounds"]).items():
         answer["arms"][arm] |= {"gain": statistics.median(ratios), "rounds": ratios}
     for arm in arms:
         if arm != "found" and answer["arms"][arm]["is_kept"]:
-            champion, challenger = (bench.timer(p) for p in (bench.heuristic, plans[arm]))
+            champion, challenger = (
+                bench.timer(x) for x in (Contender(bench.heuristic), plans[arm])
+            )
             answer["arms"][arm]["is_kept"] = hold_contest(champion, challenger).is_won
-    seconds = bench.timer(bench.heuristic)
+    seconds = bench.timer(Contender(bench.heuristic))
     answer["run_seconds"] = statistics.median(seconds() for _ in range(9))
     print(json.dumps(answer))
 

@@ -49,7 +49,7 @@ cdef extern from "native/steps.h" nogil:
     ctypedef void (*NativeKernel)(char **, const int64_t *)
 
     ctypedef struct Pool:
-        int threads
+        int threads, spins
 
     Pool *make_pool(int threads)
     void end_pool(Pool *pool)
@@ -144,6 +144,10 @@ cdef void *room(int64_t count, size_t size) except NULL:
     return block
 
 
+cdef extern from "native/token_ring.h" nogil:
+    int time_ring(Pool *pool, int threads, uint32_t rounds, double *hop_ns)
+
+
 cdef class ThreadPool:
     """``threads`` threads that run plans; the one that calls is the first of them.
 
@@ -169,6 +173,24 @@ cdef class ThreadPool:
         them run where there is room. Waits for the plan that runs. Does nothing where the system binds no threads."""
         with nogil:
             set_apart(self.pool, apart)
+
+    def hop_nanoseconds(self, int threads, unsigned int rounds):
+        """Return the nanoseconds until a core sees what another one wrote: of a number that goes round the first ``threads``
+        ones, the mean of ``rounds``. 0.0 where a thread does not come within a millisecond, and where cores are fewer
+        than the pool's threads, which then cannot all wait awake.
+
+        Raises ``InputError`` for less than two threads or rounds, or more than the pool has; ``MemoryError`` where a
+        thread cannot begin."""
+        if not 2 <= threads <= self.threads or not 2 <= rounds <= 1 << 20:
+            raise InputError(f"a number goes round {threads} of {self.threads} threads {rounds} times; both are 2 at least")
+        cdef double hop_ns = 0.0
+        cdef int error = 0
+        if self.pool.spins:
+            with nogil:
+                error = time_ring(self.pool, threads, rounds, &hop_ns)
+        if error:
+            raise MemoryError(f"{threads} threads: {os.strerror(error)}")
+        return hop_ns
 
     def __dealloc__(self):
         if self.pool:

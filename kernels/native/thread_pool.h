@@ -25,6 +25,8 @@
 #endif
 
 #define IDLE_NS 50000       /* until a thread without work sleeps */
+#define APART_NS 5000000    /* … and on a processor of its own, where something is timed again and again: a processor that
+                             * rests comes back late, or for seconds as half of the caller's core (virtual Zen 4) */
 #define BETWEEN_NS 2000000  /* until one that waits within a run does: its turn comes soon, and to be woken
                              * takes 60 microseconds, one time in a hundred a millisecond (virtual Zen 3) */
 #define HUGE_PAGE ((size_t) 2 << 20)
@@ -162,7 +164,8 @@ static void *serve(void *argument) {
     Pool *pool = w->pool;
     place_thread(pool, pthread_self(), w->number);
     for (uint32_t job = w->heard;;) {
-        await_flag(&w->go, job + 1, pool->spins ? IDLE_NS : 0);
+        int64_t limit_ns = atomic_load(&pool->apart) ? APART_NS : IDLE_NS;
+        await_flag(&w->go, job + 1, pool->spins ? limit_ns : 0);
         if (atomic_load(&pool->stop)) return NULL;
         job = atomic_load(&w->go.value);
         work(pool, w, job);

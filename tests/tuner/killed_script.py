@@ -51,7 +51,9 @@ def work(
 ) -> tuple[int, frozenset[tuple[str, str]]]:
     """Calibrate or search with the store of a folder; return how much was measured, and what a search measured."""
     machine = Noting(folder / "log", last)
-    each_at_once = patch.object(record_writer, "SAVE_SECONDS", 0.0)  # as where measurements take long
+    each_at_once = patch.object(
+        record_writer, "SAVE_SECONDS", 0.0
+    )  # as where measurements take long
     with each_at_once, Store.open(folder / "store.db") as store:
         if command == "calibrate":
             done = calibrate(machine, budget=BUDGET * 2, store=store, workers=1)

@@ -559,6 +559,28 @@ def test_threads_apart_have_a_core_each_until_they_may_run_anywhere() -> None:
     assert os.sched_getaffinity(worker) == set(cores)
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_a_hop_between_cores_takes_nanoseconds_and_plans_run_after_it() -> None:
+    pool = ThreadPool(2)
+    hops = [pool.hop_nanoseconds(2, 50) for _ in range(200)]
+    told = sorted(hop for hop in hops if hop)
+    assert told, "no thread came within a millisecond, two hundred times"
+    assert 5.0 < told[len(told) // 2] < 10_000.0
+    tables = Tables()
+    tables.record([], [Number(7)])
+    assert logged(tables, pool=pool) == [7]
+
+
+def test_no_hop_is_told_where_threads_cannot_all_wait_awake() -> None:
+    assert ThreadPool(len(os.sched_getaffinity(0)) + 1).hop_nanoseconds(2, 50) == 0.0
+
+
+@pytest.mark.parametrize(("threads", "rounds"), [(1, 50), (3, 50), (2, 1), (2, (1 << 20) + 1)])
+def test_a_ring_of_too_few_or_too_many_is_an_error(threads: int, rounds: int) -> None:
+    with pytest.raises(InputError, match="a number goes round"):
+        TWO.hop_nanoseconds(threads, rounds)
+
+
 def test_addresses_are_those_that_numpy_tells() -> None:
     arrays: list[np.ndarray] = [
         np.zeros((3, 5), np.float32),

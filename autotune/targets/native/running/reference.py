@@ -3,19 +3,22 @@
 A host changes while it is measured. Its clock moves by some per cent for seconds, and every program's
 time with it: on a shared Sapphire Rapids, the times of groups of programs follow a chain of dependent
 additions by an exponent of 0.9 to 1.1. Another guest on the same core, or a process of one's own on the
-other one, slows programs that fill the core's units, but no chain: multiply-adds tell of those.
+other one, slows programs that fill the core's units, but no chain: multiply-adds tell of those. A virtual
+machine's cores move, too: what one wrote reaches the other near by in 40 nanoseconds, and far off in 180. A number that
+goes round the cores tells.
 """
 
 from __future__ import annotations
 
 import functools
-from collections import deque
+import time
 
 import numpy as np
 
 from autotune.kernels.native.executor import Plan, ThreadPool
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.compiling.memory import Floats, aligned_floats
+from autotune.targets.native.detection.calm_host import CalmHost
 from autotune.targets.native.detection.probe import (
     DEPTH,
     clock_kernel,
@@ -24,7 +27,8 @@ from autotune.targets.native.detection.probe import (
     nanoseconds,
 )
 from autotune.targets.native.detection.usual_clock import usual_clock_hz
-from autotune.targets.native.running.sampling import Reading, quantile
+from autotune.targets.native.running.baseline import BLOCK, Baseline
+from autotune.targets.native.running.sampling import CALM, Reading
 
 CLOCK_TRIPS = 500
 """Trips of the chain: 32,000 cycles, 10 µs."""
@@ -35,17 +39,27 @@ CROWD_TRIPS = 400
 READINGS = 3
 """Runs per reading, of which the fastest counts: the first one wakes threads and fills caches."""
 
-HISTORY = 256
-"""Readings of multiply-adds that tell what is calm, of which the first come at once …"""
-
-FIRST = 32
+FIRST = 2 * BLOCK
+"""Readings that come at once …"""
 
 CALM_SHARE = 0.25
-"""… and a quarter of which are faster than a calm one: clocks rise for moments, too."""
+"""… and the share of all multiply-adds that are faster than calm ones: clocks rise for moments, too."""
+
+MULTIPLY_ADDS, HOP = "multiply_add_nanoseconds", "hop_nanoseconds"
+"""Names of readings that the host keeps."""
+
+ROUNDS = 50
+"""Rounds of the number: 4 µs of two cores near by."""
+
+NEAR_SHARE = 0.1
+"""Share of hops that are faster than those of near cores."""
+
+LATE = 10.0
+"""Distance of a core that does not answer: its thread has not come yet, or is not let."""
 
 
 class Reference:
-    """A chain on the calling thread's core, and multiply-adds on each of ``threads`` cores at once."""
+    """A chain on the calling thread's core, and multiply-adds and a number's rounds on ``threads`` cores at once."""
 
     def __init__(self, pool: ThreadPool, compiler: Compiler, threads: int) -> None:
         chain, fma = compiler.compile([clock_kernel(), fma_kernel(compiler.isa)])
@@ -56,15 +70,49 @@ class Reference:
         self._clock = kernel_plan(pool, chain, operands[:1], CLOCK_TRIPS, keeps)
         self._crowd = kernel_plan(pool, fma, operands, CROWD_TRIPS, keeps)
         self._usual_nanoseconds = DEPTH * CLOCK_TRIPS * 1e9 / usual_clock_hz(compiler)
-        first = (self._fastest(self._crowd) for _ in range(FIRST))
-        self._history: deque[int] = deque(first, HISTORY)
+        self._pool, self._threads = pool, threads
+        self._host = CalmHost(threads)
+        first = [float(self._fastest(self._crowd)) for _ in range(FIRST)]
+        self._calm = Baseline(CALM_SHARE, self._host.nanoseconds(MULTIPLY_ADDS), first)
+        hops = [hop for hop in (self._hop() for _ in range(FIRST if threads > 1 else 0)) if hop]
+        self._near = Baseline(NEAR_SHARE, self._host.nanoseconds(HOP), hops) if hops else None
 
     def read(self) -> Reading:
         """Take a reading."""
         now = self._fastest(self._crowd)
-        self._history.append(now)
-        calm = quantile(self._history, CALM_SHARE)
-        return Reading(self._usual_nanoseconds / self._fastest(self._clock), now / calm)
+        self._learn(MULTIPLY_ADDS, self._calm, now)
+        clock = self._usual_nanoseconds / self._fastest(self._clock)
+        return Reading(clock, now / self._calm.value, self._distance())
+
+    def await_calm(self, seconds: float) -> float:
+        """Keep the cores busy until the machine is calm, for ``seconds`` at most. Return the seconds that it took.
+
+        A host gives a core that comes back from rest what is free: often half of the other one's, until it moves it.
+        """
+        begin, limit = time.monotonic(), CALM * self._calm.value
+        while (spent := time.monotonic() - begin) < seconds:
+            if self._fastest(self._crowd) <= limit:
+                break
+        return spent
+
+    def _distance(self) -> float:
+        """Return the time of a hop over that of near cores; 1.0 for one thread, and where threads cannot all wait awake."""
+        if self._near is None:
+            return 1.0
+        hop = self._hop()
+        if not hop:
+            return LATE
+        self._learn(HOP, self._near, hop)
+        return hop / self._near.value
+
+    def _learn(self, name: str, baseline: Baseline, reading: float) -> None:
+        if baseline.add(reading):
+            self._host.learn(name, baseline.value, baseline.is_sure)
+
+    def _hop(self) -> float:
+        """Nanoseconds of a hop, the least of some tries; 0.0 if a core is late in all."""
+        found = (self._pool.hop_nanoseconds(self._threads, ROUNDS) for _ in range(READINGS))
+        return min((hop for hop in found if hop), default=0.0)
 
     def _fastest(self, plan: Plan) -> int:
         here = np.array([self._room.ctypes.data], np.int64)

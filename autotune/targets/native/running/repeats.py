@@ -17,7 +17,11 @@ from autotune.targets.protocol import Execution
 
 if TYPE_CHECKING:  # a kept network runs without measuring
     from autotune.targets.native.running.operands import Operands
+    from autotune.targets.native.running.reference import Reference
     from autotune.targets.native.running.sampling import Sample, Sampling
+
+PATIENCE_SECONDS = 0.02
+"""Time that visits to a program wait in all for a calm machine, before their repeats."""
 
 _TURN = Lock()
 """Held while a program is timed: another one on the machine would be in its way."""
@@ -90,6 +94,8 @@ class ProgramTiming:
         self._once, self._operands, self._compiler, self._cost = once, operands, compiler, cost
         self._several = once
         self._sampling: Sampling | None = None
+        self._reference: Reference | None = None
+        self._patience_seconds = PATIENCE_SECONDS
 
     def visit(self) -> Execution | None:
         """Repeat it for a while; its cost once that is known, None while another visit is wanted."""
@@ -130,11 +136,14 @@ class ProgramTiming:
         if self._compiler is not None:
             from autotune.targets.native.running.reference import reference
 
-            read = reference(self._once.pool, self._compiler, self._threads).read
+            self._reference = reference(self._once.pool, self._compiler, self._threads)
+            read = self._reference.read
         return Sampling(self._several.run_on_own_time, self._warmed, read)
 
     def _warmed(self) -> None:
-        """Move small operands, and run once on them, so that caches hold what they will."""
+        """Wait for a calm machine, then move small operands, and run once on them, so that caches hold what they will."""
+        if self._reference is not None and self._patience_seconds > 0.0:
+            self._patience_seconds -= self._reference.await_calm(self._patience_seconds)
         if self._operands.movable:
             self._operands.move()
             self._once.run()

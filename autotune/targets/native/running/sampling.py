@@ -40,6 +40,14 @@ CALM = 1.3
 """Visits to a machine more crowded than this do not count, as long as enough others are calm. The
 multiply-adds alone vary by 1.2: wide units of Intel's CPUs wake up when they are used."""
 
+NEAR = 2.0
+"""Visits do not count either while a core waits longer than this for what another one wrote. A host's cores are near
+each other or far: 40 nanoseconds or 180, for seconds at a time (virtual Zen 4). What cores share takes two to four
+times as long then, while each core's own multiply-adds take what they always do."""
+
+RESTLESS_PPM = 300_000
+"""Least standard error of a time that too few calm visits tell."""
+
 REST_SECONDS = 0.002
 """Pause between visits where nothing else is to be timed: whoever wants the cores has its turn then,
 and the scheduler owes us one."""
@@ -56,20 +64,22 @@ numbers: a quartile's is 1.36 σ/√n (Kendall and Stuart, vol. 1, 10.11), their
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What the reference tells. ``clock``: the core's clock over its usual one. ``crowding``: the time
-    of multiply-adds over that on a calm machine."""
+    of multiply-adds over that on a calm machine. ``distance``: the same of the way from core to core."""
 
     clock: float = 1.0
     crowding: float = 1.0
+    distance: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
     """Nanoseconds of every repeat [n], n ≥ 1, by the clock; ``clock``, that of the core over its
-    usual one, and how ``crowded`` the machine was meanwhile: its slowness over a calm machine's."""
+    usual one, and ``crowding`` and ``distance`` of the machine meanwhile, over a calm machine's."""
 
     nanoseconds: Ints
     clock: float = 1.0
     crowding: float = 1.0
+    distance: float = 1.0
 
     def __post_init__(self) -> None:
         assert self.nanoseconds.size, "a visit of nothing"
@@ -78,6 +88,11 @@ class Visit:
     def least(self) -> int:
         """Nanoseconds of the fastest repeat at the usual clock."""
         return max(1, round(float(self.nanoseconds.min()) * self.clock))
+
+    @property
+    def unrest(self) -> float:
+        """How far the machine was from calm: at most 1 if it was calm."""
+        return max(self.crowding / CALM, self.distance / NEAR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +107,14 @@ class Sample:
     @property
     def calm(self) -> tuple[Visit, ...]:
         """Visits to a calm machine; with fewer than ``LEAST_VISITS`` of them, the calmest ones."""
-        calm = tuple(visit for visit in self.visits if visit.crowding <= CALM)
+        calm = self._calm_ones
         if len(calm) >= LEAST_VISITS:
             return calm
-        return tuple(sorted(self.visits, key=lambda visit: visit.crowding)[:LEAST_VISITS])
+        return tuple(sorted(self.visits, key=lambda visit: visit.unrest)[:LEAST_VISITS])
+
+    @property
+    def _calm_ones(self) -> tuple[Visit, ...]:
+        return tuple(visit for visit in self.visits if visit.unrest <= 1.0)
 
     @property
     def nanoseconds(self) -> int:
@@ -110,20 +129,20 @@ class Sample:
     @property
     def error_ppm(self) -> int:
         """Standard error of the time, relative to it, in parts per million; of ``LEAST_VISITS``
-        visits the whole distance of the slowest from the fastest."""
+        visits the whole distance of the slowest from the fastest, and ``RESTLESS_PPM`` at least where fewer were calm."""
         times = [visit.least for visit in self.calm]
         if len(times) <= LEAST_VISITS:
             error: float = max(times) - min(times) if len(times) == LEAST_VISITS else times[0]
         else:
             distance = quantile(times, 0.75) - quantile(times, 0.25)
             error = _QUARTILE_ERROR * distance / len(times) ** 0.5
-        return round(1e6 * error / self.nanoseconds)
+        least = RESTLESS_PPM if len(self._calm_ones) < min(LEAST_VISITS, len(self.visits)) else 0
+        return max(least, round(1e6 * error / self.nanoseconds))
 
     @property
     def settled(self) -> bool:
         """True when enough visits agree."""
-        enough = sum(visit.crowding <= CALM for visit in self.visits) >= SETTLED_VISITS
-        return enough and self.error_ppm <= SETTLED_PPM
+        return len(self._calm_ones) >= SETTLED_VISITS and self.error_ppm <= SETTLED_PPM
 
     @property
     def spread_ppm(self) -> int:
@@ -139,6 +158,7 @@ class Sample:
         caches as far as they fit."""
         clock = float(np.median([visit.clock for visit in self.calm]))
         crowding = float(np.median([visit.crowding for visit in self.calm]))
+        distance = float(np.median([visit.distance for visit in self.calm]))
         return {
             "nanoseconds": self.nanoseconds,
             "nanoseconds_min": self.least,
@@ -146,6 +166,7 @@ class Sample:
             "error_ppm": self.error_ppm,
             "clock_ppm": round(1e6 * clock),
             "crowding_ppm": round(1e6 * crowding),
+            "distance_ppm": round(1e6 * distance),
             "visits": len(self.visits),
             "repeats": sum(visit.nanoseconds.size for visit in self.visits),
             "hot": 1,
@@ -192,7 +213,7 @@ class Sampling:
         self._begin()
         before, times, after = self._read(), self._repeated(), self._read()
         clock, crowding = (before.clock + after.clock) / 2, max(before.crowding, after.crowding)
-        self._visits.append(Visit(times, clock, crowding))
+        self._visits.append(Visit(times, clock, crowding, max(before.distance, after.distance)))
         sample = Sample(tuple(self._visits))
         long = self._spent >= MOST_NANOSECONDS and len(self._visits) >= LEAST_VISITS
         return sample if sample.settled or long or len(self._visits) >= MOST_VISITS else None

@@ -6,13 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
+from joblib import cpu_count
 
 from autotune.kernels.native.executor import ThreadPool
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available
 from autotune.targets.native.detection import usual_clock
-from autotune.targets.native.running.reference import HISTORY, Reference, reference
+from autotune.targets.native.running.baseline import Baseline
+from autotune.targets.native.running.reference import FIRST, LATE, Reference, reference
+from autotune.targets.native.running.sampling import CALM
 
+needs_two_cores = pytest.mark.skipif(cpu_count() < 2, reason="one core")
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 
 
@@ -24,13 +28,56 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compiler:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_readings_are_positive_and_their_history_is_bounded(
-    compiler: Compiler, threads: int
-) -> None:
+def test_readings_are_positive(compiler: Compiler, threads: int) -> None:
     found = Reference(ThreadPool(threads), compiler, threads)
-    readings = [found.read() for _ in range(HISTORY + 5)]
+    readings = [found.read() for _ in range(FIRST)]
     assert all(reading.clock > 0 and reading.crowding > 0 for reading in readings)
-    assert len(found._history) == HISTORY
+    assert all(reading.distance > 0 for reading in readings)
+    assert threads > 1 or {reading.distance for reading in readings} == {1.0}
+
+
+@needs_two_cores
+def test_cores_are_as_near_to_each_other_as_in_one_reading_of_ten(compiler: Compiler) -> None:
+    found = Reference(ThreadPool(2), compiler, 2)
+    distances = sorted(found.read().distance for _ in range(4 * FIRST))
+    assert found._near is not None, "no core ever answered"
+    assert distances[len(distances) // 20] <= 1.1
+
+
+@needs_two_cores
+def test_the_next_process_knows_how_fast_a_calm_machine_is(
+    compiler: Compiler, tmp_path: Path
+) -> None:
+    found = Reference(ThreadPool(2), compiler, 2)
+    for _ in range(FIRST):
+        found.read()
+    (path,) = tmp_path.glob("hosts/*.calm.json")
+    kept = json.loads(path.read_text())
+    kept["multiply_add_nanoseconds"] /= 3
+    path.write_text(json.dumps(kept))
+    assert Reference(ThreadPool(2), compiler, 2).read().crowding > CALM
+
+
+def test_a_thread_that_does_not_come_is_far(
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Reference(ThreadPool(2), compiler, 2)
+    found._near = Baseline(0.1, 0.0, [40.0])
+    monkeypatch.setattr(found, "_hop", lambda: 0.0)
+    assert found.read().distance == LATE
+
+
+def test_waiting_for_a_calm_machine_ends(
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Reference(ThreadPool(1), compiler, 1)
+    calm = found._calm.value
+    times = iter([9 * calm, 9 * calm, calm])
+    monkeypatch.setattr(found, "_fastest", lambda _: next(times))
+    assert 0.0 < found.await_calm(60.0) < 60.0
+    assert next(times, None) is None, "it waited for the calm reading"
+    monkeypatch.setattr(found, "_fastest", lambda _: 9 * calm)
+    assert 0.005 <= found.await_calm(0.005) < 1.0
 
 
 def test_a_process_has_one_reference_for_a_pool(compiler: Compiler) -> None:

@@ -13,6 +13,7 @@ from autotune.targets.native.running.sampling import (
     MOST_NANOSECONDS,
     MOST_VISITS,
     REST_SECONDS,
+    RESTLESS_PPM,
     SETTLED_VISITS,
     VISIT_NANOSECONDS,
     VISIT_REPEATS,
@@ -30,8 +31,8 @@ def constant(nanoseconds: int, batch: int = 1) -> Sample:
     return sampled(lambda: np.full(batch, nanoseconds, np.int64), lambda _: None)
 
 
-def sample_of(*leasts: int, crowding: float = 1.0) -> Sample:
-    return Sample(tuple(Visit(np.array([least]), 1.0, crowding) for least in leasts))
+def sample_of(*leasts: int, crowding: float = 1.0, distance: float = 1.0) -> Sample:
+    return Sample(tuple(Visit(np.array([least]), 1.0, crowding, distance) for least in leasts))
 
 
 @pytest.mark.parametrize(
@@ -88,6 +89,20 @@ def test_visits_in_a_slow_spell_do_not_count() -> None:
     assert not both.settled, "three visits are too few"
 
 
+def test_visits_while_cores_are_far_from_each_other_do_not_count() -> None:
+    near, far = sample_of(100, 101, 102), sample_of(*[190] * 9, distance=4.5)
+    both = Sample((*far.visits, *near.visits))
+    assert both.calm == near.visits
+    assert both.counters["distance_ppm"] == 1_000_000
+    assert not far.settled
+
+
+@pytest.mark.parametrize("calm", range(LEAST_VISITS + 1))
+def test_a_time_of_too_few_calm_visits_is_not_trusted_though_they_agree(calm: int) -> None:
+    visits = (*sample_of(*[100] * calm).visits, *sample_of(*[100] * 9, distance=4.5).visits)
+    assert Sample(visits).error_ppm == (0 if calm == LEAST_VISITS else RESTLESS_PPM)
+
+
 def test_without_calm_visits_the_calmest_count() -> None:
     visits = [Visit(np.array([round(100 * s)]), 1.0, s) for s in (2.0, 1.5, 1.6, 3.0, 1.4)]
     assert min(visit.crowding for visit in visits) > CALM
@@ -97,11 +112,13 @@ def test_without_calm_visits_the_calmest_count() -> None:
 
 
 def test_a_visit_is_as_crowded_as_its_worse_end_and_has_the_mean_clock() -> None:
-    readings = iter([Reading(1.0, 1.0), Reading(1.1, 2.0), Reading(0.9, 3.0), Reading(0.9, 1.0)])
+    ends = ((1.0, 1.0, 4.0), (1.1, 2.0, 1.0), (0.9, 3.0, 1.0), (0.9, 1.0, 1.5))
+    readings = iter([Reading(*end) for end in ends])
     sampling = Sampling(lambda: np.full(2, 10**6), read=lambda: next(readings))
     sampling.visit()
     sampling.visit()
-    assert [(v.clock, v.crowding) for v in sampling._visits] == [(1.05, 2.0), (0.9, 3.0)]
+    found = [(v.clock, v.crowding, v.distance) for v in sampling._visits]
+    assert found == [(1.05, 2.0, 4.0), (0.9, 3.0, 1.5)]
 
 
 def test_times_are_those_at_the_usual_clock() -> None:
@@ -159,6 +176,7 @@ def test_the_counters_are_quartile_minimum_and_errors() -> None:
         "error_ppm": round(1e6 * 1.36 / 1.349 * 20 / 5**0.5 / 110),
         "clock_ppm": 1_000_000,
         "crowding_ppm": 1_000_000,
+        "distance_ppm": 1_000_000,
         "visits": 5,
         "repeats": 5,
         "hot": 1,
