@@ -3,20 +3,24 @@ writers: how wide a panel is, how rows are cut into tiles, and which loop is out
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from autotune.isa.formats import ELEMENT_BYTES
 from autotune.targets.native.codegen.gemm.loops import Loops
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 PIPES = 2  # FMAs, and loads, a cycle
 LATENCY = 4.5  # cycles of an FMA, 4, and what is lost where every sum is waited for
 LOAD = 1.1  # of a pipe that a load takes: they seldom pair so well as FMAs
-GROUPED_REGISTERS = (
-    3  # of a row and vector in groups: sums, what is multiplied, and that spread over lanes
-)
+GROUPED_REGISTERS = 3  # of a row and vector in groups: a sum, what is multiplied, that over lanes
 MAX_ROWS = 14  # of a tile, which bounds the code
 LINE_BYTES = 64
+WAY_BYTES, WAYS = 4096, 8  # of an L1 cache: lines so far apart share a set, which holds so many
+LEAST_RUN = (
+    32  # neighbours in a row, two lines, from which a line is needed again before it is lost
+)
 MIDDLE_BYTES = 384 * 1024  # that stay in an L2 cache
 STREAMED_BYTES = 1024 * 1024  # of panels that one after another come fast enough
 OUTER_BYTES_PER_CYCLE = 16  # from beyond it, mostly hidden
@@ -154,7 +158,17 @@ def _most_rows(loops: Loops, isa: VectorIsa, vectors: int) -> int:
     """Rows of a tile. Where lanes are in groups, a row holds elements of its own beside its accumulators."""
     if loops.group:
         return max(1, isa.registers // (GROUPED_REGISTERS * vectors))
-    return most_rows(isa, vectors)
+    return min(most_rows(isa, vectors), _rows_in_cache(loops))
+
+
+def _rows_in_cache(loops: Loops) -> int:
+    """Rows whose lines stay in an L1 cache until all their elements were used. Rows a multiple of 4 KiB apart share a set:
+    of fourteen, each element came from L2, and products of 1024 or 2048 elements took a fifth to a quarter longer than
+    by tiles of eight (Zen 4, docs/decisions/0130-rows-that-share-a-set.md)."""
+    inner = loops.reductions[-1]
+    if inner.broadcast != 1 or inner.size < LEAST_RUN:
+        return MAX_ROWS
+    return WAYS * (WAY_BYTES // math.gcd(ELEMENT_BYTES * loops.row0.broadcast, WAY_BYTES))
 
 
 def _cycles(loops: Loops, blocking: Blocking) -> float:
