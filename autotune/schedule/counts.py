@@ -3,6 +3,7 @@ moves and the cost model's features count by it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Set
 
 import numpy as np
@@ -265,6 +266,19 @@ def loaded_elements(
             if nonzero is not None:
                 elements *= np.where(in_pieces | (stage.operands[1] == index), nonzero.share, 1.0)
         total += elements
+    return total
+
+
+def streamed_elements(nest: Nest, table: ScheduleTable, near: float) -> npt.NDArray[np.float64]:
+    """Elements of weights that tiles read from beyond a cache of ``near`` elements, for every row: those of a tile stay
+    while loops that do not move them go on, if there are no more."""
+    total = np.zeros(len(table))
+    for index in _weights(nest) & frozenset(nest.loads):
+        whole = math.prod(axis.size(nest.root_shape) for axis in nest.buffers[index].footprint)
+        if whole > near:
+            tile = _tile_elements(nest, table, {index})
+            read = tile * tile_count(nest, table)
+            total += np.where(tile <= near, loaded_elements(nest, table, (index,)), read)
     return total
 
 

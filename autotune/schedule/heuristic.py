@@ -24,6 +24,7 @@ from autotune.schedule.counts import (
     padded_loads,
     passed_elements,
     read_elements,
+    streamed_elements,
     tile_count,
 )
 from autotune.schedule.schedule import Schedule
@@ -61,6 +62,11 @@ best and 0.9 where both cores fetch from each other (Zen 4, docs/decisions/0071-
 _ROW_OPERATIONS = 2.0
 """Multiply-adds that take as long as one of a product of a single row, which waits for its weights from a
 second-level cache (Zen 4: 29 a nanosecond of 256 by 768, 55 of many rows)."""
+_STREAMED_OPERATIONS = 6.0
+"""Multiply-adds that take as long as a weight from a third-level cache (Zen 4: 2x2 windows of 960 to 256 channels took 203
+microseconds by tiles of 4 pixels, 146 by tiles of 8, docs/decisions/0131-weights-that-stream.md)."""
+_STAYING_ELEMENTS = 128 * 1024
+"""Weights that stay in a second-level cache of 1 MiB while tiles of rows pass by."""
 _CUTTING_OPERATIONS = 1e5
 """Multiply-adds that take as long as one more tile of a product (as above)."""
 _LEAST_TILE_PRICE = 0.25
@@ -128,7 +134,7 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     pieces = np.ones(len(table))
     for k, contraction in enumerate(nest.contractions):
         pieces *= -(-contraction.k_extent // table.k_tile[:, k])
-    time = _time_share(nest, table) * _work_share(nest, table)
+    time = _time_share(nest, table) * _work_share(nest, table) * _stream_share(nest, table)
     between = kept_elements(nest, table)
     price = _tile_price(nest, table, bool(between.any()))
     cost = _CUT_TILES * time + tile_count(nest, table) * pieces * price
@@ -245,6 +251,14 @@ def _time_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     moved = _CROSSING_OPERATIONS * crossing_elements(nest, table) / work
     share: npt.NDArray[np.float64] = mine + np.where(table.cores > 1, late, 0.0) + moved
     return share
+
+
+def _stream_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Return the run time [n] relative to the schedule that waits least for weights: products of few rows take as long as
+    their weights come from beyond a core's caches, and every tile of rows has them come once more."""
+    streamed = _STREAMED_OPERATIONS * streamed_elements(nest, table, _STAYING_ELEMENTS)
+    share: npt.NDArray[np.float64] = np.maximum(1.0, streamed / operations(nest))
+    return share / share.min()
 
 
 def _has_one_row(nest: Nest) -> bool:
