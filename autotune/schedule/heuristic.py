@@ -257,8 +257,9 @@ def _stream_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     """Return the run time [n] relative to the schedule that waits least for weights: products of few rows take as long as
     their weights come from beyond a core's caches, and every tile of rows has them come once more."""
     streamed = _STREAMED_OPERATIONS * streamed_elements(nest, table, _STAYING_ELEMENTS)
-    share: npt.NDArray[np.float64] = np.maximum(1.0, streamed / operations(nest))
-    return share / share.min()
+    times = np.maximum(1.0, streamed / operations(nest))
+    share: npt.NDArray[np.float64] = times / times.min()
+    return share
 
 
 def _has_one_row(nest: Nest) -> bool:

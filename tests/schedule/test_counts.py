@@ -10,7 +10,7 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
-from autotune.schedule.counts import crossing_elements, padded_elements
+from autotune.schedule.counts import crossing_elements, padded_elements, streamed_elements
 from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import NestSchedule
 from autotune.schedule.table import ScheduleTable
@@ -105,6 +105,21 @@ def test_a_product_shared_by_columns_fetches_the_other_cores_rows_and_no_weights
     by_rows = NestSchedule((5, 16), (0, 1), (32,), 1, 2)
     by_columns = NestSchedule((10, 8), (1, 0), (32,), 1, 2)
     assert crossings(nest, by_rows, by_columns) == [0.0, 10 * 32 / 2 + 10 * 8 / 2]
+
+
+def test_weights_stream_again_for_each_tile_that_finds_them_gone() -> None:
+    """Of 32×16 weights and a cache of 300, half of the columns stay while both halves of the rows pass by."""
+    b = GraphBuilder("product")
+    nest = nest_of(b, b.add(OpKind.MATMUL, b.input("x", (10, 32)), b.constant(array(32, 16))))
+    schedules = (
+        NestSchedule((10, 16), (0, 1), (32,), 1, 1),  # all at once
+        NestSchedule((5, 16), (0, 1), (32,), 1, 1),  # all of them for each half of the rows
+        NestSchedule((5, 8), (1, 0), (32,), 1, 1),  # columns outermost: half of them stays
+        NestSchedule((5, 8), (0, 1), (32,), 1, 1),  # rows outermost: each half comes twice
+    )
+    table = ScheduleTable.of(nest, schedules)
+    assert streamed_elements(nest, table, 300).tolist() == [512, 1024, 512, 1024]
+    assert streamed_elements(nest, table, 512).tolist() == [0, 0, 0, 0], "all of them stay"
 
 
 def test_nothing_crosses_where_no_schedule_has_two_cores() -> None:

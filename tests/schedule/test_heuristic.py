@@ -10,6 +10,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
 from autotune.operators.winograd import transformed_weight
 from autotune.schedule.heuristic import default_schedule, operations
+from autotune.schedule.schedule import NestSchedule
 from autotune.targets.capacity import Capacity
 from tests.drawn_graphs import array
 
@@ -29,22 +30,22 @@ def test_multiply_adds_of_winograds_convolution_are_those_of_its_products() -> N
     assert operations(nest) == 14 * 14 * 36 * 64 * 64
 
 
-def cores_of_product(rows: int, depth: int, columns: int) -> int:
-    """Cores that share a product of constant weights, by rule on a machine of two."""
+def rule_for_product(rows: int, depth: int, columns: int) -> NestSchedule:
+    """The schedule of a product of constant weights, by rule on a machine of two cores."""
     b = GraphBuilder("product")
     x = b.input("x", (rows, depth))
     graph = b.build([b.add(OpKind.MATMUL, x, b.constant(array(depth, columns)))])
     nests = nests_of(Group.from_graph(graph, [op.name for op in graph.ops]))
-    schedule = default_schedule(nests, Capacity(1 << 22), 2, 32, 1)
+    schedule = default_schedule(nests, Capacity(1 << 24), 2, 32, 1)
     assert schedule is not None
-    return schedule.nests[0].cores
+    return schedule.nests[0]
 
 
 def test_cores_share_one_row_by_large_weights_and_leave_small_ones_to_one() -> None:
     """A row waits for its weights: sharing pays from fewer multiply-adds on than a product of many rows."""
-    assert cores_of_product(1, 256, 768) == 2
-    assert cores_of_product(1, 128, 512) == 2
-    assert cores_of_product(1, 64, 256) == 1
+    assert rule_for_product(1, 256, 768).cores == 2
+    assert rule_for_product(1, 128, 512).cores == 2
+    assert rule_for_product(1, 64, 256).cores == 1
 
 
 def channels_of_winograd(extent: int, channels: int) -> int:
@@ -76,3 +77,10 @@ def test_tiles_of_elementwise_groups_are_one_stretch_of_memory() -> None:
     """Rows of all channels together would be read in as many places as there are channels."""
     assert tile_of_elementwise(1, 64, 512, 512)[2:] == (512, 512)
     assert tile_of_elementwise(4096, 512)[1] == 512
+
+
+def test_large_weights_come_once_where_each_tile_of_rows_would_have_them_come_again() -> None:
+    """3.8 MB of weights, of which a core's cache keeps a part while all rows pass by; small ones stay anyway."""
+    large, small = rule_for_product(16, 3840, 256), rule_for_product(16, 384, 256)
+    assert (large.tile[0], large.cores) == (16, 2)
+    assert (small.tile[0], small.cores) == (4, 2)
