@@ -23,6 +23,8 @@ from benchmarks.child import busy, run_child
 from benchmarks.cpu_networks import NAMES, SYNTHETIC
 from benchmarks.table import Table
 
+LEARNED = "2026-11-28"
+FROM_SEARCHES = f"Rows up to {LEARNED} are of before decisions 130 and 131, which gave heuristic plans of two threads much of what these searches had found. "
 FOUND = "found"
 """What users get: ``autotune search``, whose contest keeps the heuristic plan where nothing is faster."""
 MENDED = "2026-11-26"
@@ -183,7 +185,10 @@ def markdown(rows: Sequence[Row]) -> str:
         "such plans as 1. *found* is "
         "`autotune search` with its contest. *in place*, *alone* and *random* are plans before a contest: as users', by "
         "times of each program alone, with schedules drawn at random. A row is of the code of its *day*, and means are of one "
-        "day's rows. " + (LOOKED_UP if any(row.day < MENDED for row in rows) else "") + busy(),
+        "day's rows. "
+        + (LOOKED_UP if any(row.day < MENDED for row in rows) else "")
+        + (FROM_SEARCHES if any(row.day <= LEARNED for row in rows) else "")
+        + busy(),
     ]
     for threads in sorted({row.threads for row in rows}):
         parts += [table.markdown() for table in tables(rows, threads)]
