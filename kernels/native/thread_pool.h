@@ -162,7 +162,10 @@ static void work(Pool *pool, Worker *w, uint32_t job) {
 static void *serve(void *argument) {
     Worker *w = argument;
     Pool *pool = w->pool;
-    place_thread(pool, pthread_self(), w->number);
+    for (int apart = -1; apart != atomic_load(&pool->apart);) { /* set_apart may come between its load and its end */
+        apart = atomic_load(&pool->apart);
+        place_thread(pool, pthread_self(), w->number);
+    }
     for (uint32_t job = w->heard;;) {
         int64_t limit_ns = atomic_load(&pool->apart) ? APART_NS : IDLE_NS;
         await_flag(&w->go, job + 1, pool->spins ? limit_ns : 0);

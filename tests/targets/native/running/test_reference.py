@@ -36,12 +36,14 @@ def test_readings_are_positive(compiler: Compiler, threads: int) -> None:
     assert threads > 1 or {reading.distance for reading in readings} == {1.0}
 
 
-@needs_two_cores
-def test_cores_are_as_near_to_each_other_as_in_one_reading_of_ten(compiler: Compiler) -> None:
+def test_far_cores_are_as_far_as_their_hops_take_longer(
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = Reference(ThreadPool(2), compiler, 2)
-    distances = sorted(found.read().distance for _ in range(4 * FIRST))
-    assert found._near is not None, "no core ever answered"
-    assert distances[len(distances) // 20] <= 1.1
+    found._near = Baseline(0.1, 0.0, [40.0])
+    hops = iter([40.0, 180.0, 20.0])
+    monkeypatch.setattr(found, "_hop", lambda: next(hops))
+    assert [found.read().distance for _ in range(3)] == [1.0, 4.5, 0.5]
 
 
 @needs_two_cores

@@ -99,7 +99,8 @@ def test_visits_while_cores_are_far_from_each_other_do_not_count() -> None:
 
 @pytest.mark.parametrize("calm", range(LEAST_VISITS + 1))
 def test_a_time_of_too_few_calm_visits_is_not_trusted_though_they_agree(calm: int) -> None:
-    visits = (*sample_of(*[100] * calm).visits, *sample_of(*[100] * 9, distance=4.5).visits)
+    distances = [1.0] * calm + [4.5] * 9
+    visits = tuple(Visit(np.array([100]), 1.0, 1.0, distance) for distance in distances)
     assert Sample(visits).error_ppm == (0 if calm == LEAST_VISITS else RESTLESS_PPM)
 
 
