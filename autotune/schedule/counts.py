@@ -270,8 +270,10 @@ def loaded_elements(
 
 
 def streamed_elements(nest: Nest, table: ScheduleTable, near: float) -> npt.NDArray[np.float64]:
-    """Elements of weights that tiles read from beyond a cache of ``near`` elements, for every row: those of a tile stay
-    while loops that do not move them go on, if there are no more."""
+    """Elements of weights that tiles read from beyond a cache of ``near`` elements, for every row.
+
+    Weights of a tile that fit the cache stay there as long as only loops go on that do not move them.
+    """
     total = np.zeros(len(table))
     for index in _weights(nest) & frozenset(nest.loads):
         whole = math.prod(axis.size(nest.root_shape) for axis in nest.buffers[index].footprint)

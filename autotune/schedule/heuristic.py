@@ -190,8 +190,10 @@ def _doublings(
 
 
 def _wide_doublings(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Return how often the channels of a tile [n] double beyond ``_NEAR_CHANNELS`` on one core, in Winograd's form of a
-    small image with products of little depth."""
+    """Return how often the channels of a tile [n] double beyond ``_NEAR_CHANNELS``.
+
+    It is 0 on several cores, and for all but Winograd's form of a small image with products of little depth.
+    """
     total = np.zeros(len(table))
     for stage in nest.stages:
         if stage.op.family is not Family.WINOGRAD:
@@ -254,8 +256,11 @@ def _time_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
 
 
 def _stream_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Return the run time [n] relative to the schedule that waits least for weights: products of few rows take as long as
-    their weights come from beyond a core's caches, and every tile of rows has them come once more."""
+    """Return the run time [n] relative to the schedule that waits least for weights.
+
+    A product of few rows takes as long as its weights take to arrive from beyond a core's caches. They arrive once for
+    every tile of rows.
+    """
     streamed = _STREAMED_OPERATIONS * streamed_elements(nest, table, _STAYING_ELEMENTS)
     times = np.maximum(1.0, streamed / operations(nest))
     share: npt.NDArray[np.float64] = times / times.min()

@@ -18,9 +18,7 @@ GROUPED_REGISTERS = 3  # of a row and vector in groups: a sum, what is multiplie
 MAX_ROWS = 14  # of a tile, which bounds the code
 LINE_BYTES = 64
 WAY_BYTES, WAYS = 4096, 8  # of an L1 cache: lines so far apart share a set, which holds so many
-LEAST_RUN = (
-    32  # neighbours in a row, two lines, from which a line is needed again before it is lost
-)
+LEAST_RUN = 32  # neighbours in a row: two lines, fewer are used up before they are lost
 MIDDLE_BYTES = 384 * 1024  # that stay in an L2 cache
 STREAMED_BYTES = 1024 * 1024  # of panels that one after another come fast enough
 OUTER_BYTES_PER_CYCLE = 16  # from beyond it, mostly hidden
@@ -162,9 +160,11 @@ def _most_rows(loops: Loops, isa: VectorIsa, vectors: int) -> int:
 
 
 def _rows_in_cache(loops: Loops) -> int:
-    """Rows whose lines stay in an L1 cache until all their elements were used. Rows a multiple of 4 KiB apart share a set:
-    of fourteen, each element came from L2, and products of 1024 or 2048 elements took a fifth to a quarter longer than
-    by tiles of eight (Zen 4, docs/decisions/0130-rows-that-share-a-set.md)."""
+    """Rows whose lines stay in an L1 cache until all their elements were used.
+
+    Rows a multiple of 4 KiB apart share a set. With fourteen of them each element comes from L2: products took 1.18 to
+    1.31 times as long as with eight (Zen 4, docs/decisions/0130-rows-that-share-a-set.md).
+    """
     inner = loops.reductions[-1]
     if inner.broadcast != 1 or inner.size < LEAST_RUN:
         return MAX_ROWS
