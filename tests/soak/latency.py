@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import median
 from types import FrameType
 
+from autotune.runtime.execution.collector_pause import pause_collector
+
 SLOW = 3.0
 """Times its median from which on a request is slow."""
 LEAST_RUNS = 16
@@ -102,6 +104,10 @@ class Latencies:
         ]
         if not late:
             return
+        with pause_collector():  # a collection inside lets threads leave frames that are being read
+            self._look_at(late)
+
+    def _look_at(self, late: list[Timing]) -> None:
         frames = sys._current_frames()
         names = {thread.ident: thread.name for thread in threading.enumerate()}
         busy = sorted(

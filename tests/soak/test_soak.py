@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -165,6 +167,26 @@ def test_slow_requests_are_counted_with_their_cause() -> None:
     said = latencies.lines()
     assert said[0].startswith("1 of 1 requests")
     assert said[1].startswith("  1 × ")
+
+
+def test_frames_are_read_while_nothing_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython 3.11 collects while it makes another thread's frame: finalizers run, the thread goes on, the frame is gone."""
+    latencies, frames_of = Latencies(), sys._current_frames
+    collects: list[bool] = []
+
+    def read() -> dict[int, FrameType]:
+        collects.append(gc.isenabled())
+        return frames_of()
+
+    monkeypatch.setattr(sys, "_current_frames", read)
+    for _ in range(LEAST_RUNS):
+        with latencies.watched(("quick", 0)):
+            pass
+    with latencies.watched(("quick", 0)):
+        while not collects:
+            latencies.look()
+    assert collects == [False]
+    assert gc.isenabled()
 
 
 def test_learning_that_failed_and_does_not_go_on_is_told() -> None:
