@@ -132,12 +132,13 @@ def markdown(rows: Sequence[Row], note: str) -> str:
     parts = [
         "# Figures of learning on live requests",
         "Written by `make bench-swap`. Two sessions of one process serve a network on this CPU in turns of 20 requests, at half "
-        "load: one learns (`online=True`, never calibrated), one does not. *first* and *last* are the time of the session that "
-        "does not learn over that of the one that does, the median over the turns of the first and of the last quarter: above 1 "
-        "learning pays. *all* is the same of the time of all requests, those on trial included, each counted as three medians of its "
-        "turn at most. The first quarter holds the work of learning: profiling, compiling in another process, trials in bursts. "
-        "*trials cost* is what the session books on its budget of 0.5 %, less than 0 where what it tried was faster. *unfused* "
-        "sessions begin with every operator alone, as a plan without fusion gives. " + note,
+        "load: one learns (`online=True`, never calibrated), one does not. A network is served for two minutes unless told. *first* "
+        "and *last* are the time of the session that does not learn over that of the one that does, the median over the turns of "
+        "the first and of the last quarter: above 1 learning pays. *all* is the same of the time of all requests, those on trial "
+        "included, each counted as three medians of its turn at most. The first quarter holds most of the work of learning: "
+        "profiling, compiling in another process, trials in bursts. *trials cost* is what the session books on its budget of 0.5 %, "
+        "less than 0 where what it tried was faster. *unfused* sessions begin with every operator alone, as a plan without fusion "
+        "gives. " + note,
         *(table.markdown() for table in tables),
         "What swaps cost under load is on [a page of its own](figures-swap-load.md).",
     ]
@@ -163,7 +164,7 @@ def main() -> None:
     parser.add_argument("--networks", nargs="*", choices=NAMES, default=SAMPLE)
     parser.add_argument("--threads", nargs="+", type=int, default=(1, 2))
     parser.add_argument("--starts", nargs="*", choices=STARTS, default=STARTS)
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each network")
+    parser.add_argument("--seconds", type=float, default=120.0, help="of each network")
     parser.add_argument("--swaps", type=int, default=SWAPS, help="of the load; 0 leaves it out")
     parser.add_argument("--json", type=Path, help="rows to go on from, and to keep")
     parser.add_argument("--markdown", type=Path)
