@@ -60,7 +60,7 @@ TIMED_NETWORKS = (
     "swin_tiny",
     "unet",
 )
-"""Networks that are measured there unless told: of each kind two, so that one odd set does not carry a mean."""
+"""Networks that are measured there unless told: of several kinds, enough that one odd set does not carry a mean."""
 BATCH = 256
 """Measurements that go into the store together."""
 

@@ -54,7 +54,7 @@ def ratios(row: Row) -> tuple[float, float]:
 
 
 def whole(row: Row) -> float:
-    """Return the time of all requests of the session that does not learn over that of the one that does."""
+    """Return the gain over all requests: the time of the session that does not learn, divided by the learning one's."""
     return sum(row["fixed_mean_ms"]) / sum(row["learning_mean_ms"])
 
 
