@@ -19,6 +19,7 @@ from autotune.runtime.execution.origin import GroupName
 from autotune.runtime.execution.program_table import CurrentTable, GroupStep, ProgramTable
 from autotune.runtime.online.input_samples import EVERY, InputSamples
 from autotune.runtime.online.pace import HERE, Pace
+from autotune.runtime.online.watching import MOST_APART, requests_apart
 from autotune.targets.protocol import Target
 
 Seconds = Mapping[GroupName, float]
@@ -61,6 +62,8 @@ class Serving:
         """Requests so far."""
         self.ticks = itertools.count()
         """Gives each request its number."""
+        self.watched = MOST_APART
+        """Requests of which one is watched while it is quiet."""
         self._offered_at = 0
         self._window = _Window(published.current, pace.window_runs)
         self._trial: tuple[Trial, Sequence[ProgramTable]] | None = None
@@ -94,8 +97,8 @@ class Serving:
 
     @property
     def is_quiet(self) -> bool:
-        """True where one request in ``watching.WATCHED`` is enough, and those from ``first_tick`` to ``end_tick``: the others
-        only take one of ``ticks``."""
+        """True where one request in ``watched`` is enough, and those from ``first_tick`` to ``end_tick``: the others only take
+        one of ``ticks``."""
         return self._window.is_full and self.pace.is_here
 
     def _watch(self, trial: Trial) -> None:
@@ -126,7 +129,9 @@ class Serving:
         rows = self._window.rows()
         if len(rows) < self.pace.window_runs:
             return None
-        return median_seconds(self._window.steps, rows)
+        found = median_seconds(self._window.steps, rows)
+        self.watched = requests_apart(sum(found.values()))
+        return found
 
     def known_runs(self) -> Nanoseconds | None:
         """Return the newest runs of the published version, [runs, steps]; None on this CPU, whose noise has a long tail."""

@@ -107,14 +107,15 @@ class OnlineTrainer(Generic[M]):
         with self._lock:
             return tuple(self._events)
 
-    def observe(self, trace: RunTrace) -> None:
-        """Take one finished run. Returns at once. Of short runs on this machine some are looked at, as many as the
-        drift detector takes; each stands for those before it. They are held until the next hand-over.
+    def observe(self, trace: RunTrace, count: int = 1) -> None:
+        """Take one finished run; with it the session has finished ``count`` more. Returns at once. Of short runs on this
+        machine some are looked at, as many as the drift detector takes; each stands for those before it. They are held until the
+        next hand-over.
 
         When recording is so far behind that its backlog is full, the oldest run is dropped, and an
         event says so.
         """
-        self._finished += 1  # a lost count between threads only numbers an event
+        self._finished += count  # a lost count between threads only numbers an event
         now = self._clock()
         if now < self._next_look_seconds:
             return

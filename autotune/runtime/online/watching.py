@@ -1,7 +1,16 @@
 """How many requests learning looks at where no trial compares them: for those who serve, and those who look."""
 
-WATCHED = 64
-"""Requests of which one is watched. What a request touches beside its network costs most: the caches hold none of it. At
-each request, learning cost 4 to 7 µs."""
+import math
+
+MOST_APART = 64
+"""Requests of which one is watched where they are short."""
+LOOK_SECONDS, SHARE = 7e-6, 0.002
+"""Time that a look takes of a request, and the share of all requests' time that looks may take. What a request touches beside its
+network costs most: the caches hold none of it."""
 ON_TRIAL = -1
 """Plan version, to the trainer, of a run by a version on trial: its groups cost what they took, but it shows no drift."""
+
+
+def requests_apart(run_seconds: float) -> int:
+    """Return how many requests that take so long come with one that is watched."""
+    return min(MOST_APART, max(1, math.ceil(LOOK_SECONDS / (SHARE * run_seconds))))

@@ -34,8 +34,8 @@ TakeTimes = Callable[[Integers, int, int], None]
 class GraphProfile:
     """Counts, costs and neighbours of one graph's groups. Safe to use from several threads.
 
-    A run costs its thread a copy of its times to the end of a buffer: no array of it is kept, as
-    memory that no run has used lately costs more than the copy. ``PENDING_RUNS`` are added up at once, by
+    Every run is counted, with its duration. What its groups took is copied to the end of a buffer, of short runs for some:
+    memory that no run has used lately costs more than the copy. ``PENDING_RUNS`` of a table are added up at once, by
     the run that is the last of them or by a reader: to wake a thread for it costs more. ``take_times``
     is told the durations and ends of runs that are a session's own, and no part of them.
     """
@@ -44,9 +44,6 @@ class GraphProfile:
         self._take_times = take_times
         self._lock = threading.Lock()
         self._tables: OrderedDict[TableLayout, TableHistory] = OrderedDict()
-        # threads append to lists and buffers without a lock, by single calls of which no two have to agree
-        self._took_ns: list[int] = []
-        self._first_ns = self._last_ns = 0
         self._newest = TableHistory.of_nothing()
         self._past = PastGroups()
         self._past_run = 0
@@ -60,13 +57,16 @@ class GraphProfile:
                 self._record_counted(trace, began_ns, ended_ns)
                 return
             newest = self._newest = self._opened(trace.groups, began_ns)
-        newest.pending.extend(trace.groups.nanoseconds)  # type: ignore[attr-defined]  # timed, by its layout
-        took = self._took_ns
-        if not took:
-            self._first_ns = began_ns
+        # threads append to lists and buffers without a lock, by single calls of which no two have to agree
+        took = newest.took_ns
+        count = len(took)
+        if not count & newest.untimed:
+            newest.pending.extend(trace.groups.nanoseconds)  # type: ignore[attr-defined]  # timed, by its layout
+        if not count:
+            newest.first_ns = began_ns
         took.append(ended_ns - began_ns)
-        self._last_ns = ended_ns
-        if len(took) >= PENDING_RUNS and self._lock.acquire(blocking=False):
+        newest.last_ns = ended_ns
+        if count >= PENDING_RUNS - 1 and self._lock.acquire(blocking=False):
             try:
                 self._add_pending()
             finally:
@@ -75,7 +75,8 @@ class GraphProfile:
     @property
     def runs(self) -> int:
         """Runs so far, about: other threads may add some."""
-        return self._runs + len(self._took_ns)
+        with self._lock:
+            return self._runs + sum(len(one.took_ns) for one in self._tables.values())
 
     def rows(self, now_ns: int) -> tuple[GroupProfile, ...]:
         """Return a row for every group, those of the newest tables first."""
@@ -139,17 +140,15 @@ class GraphProfile:
 
     def _add_pending(self) -> None:
         """Add up all runs that were taken in. The lock is held."""
-        took = self._took_ns[: len(self._took_ns)]
-        del self._took_ns[: len(took)]
-        if not took:
-            return
-        first, last, newest = self._first_ns, self._last_ns, self._newest
+        newest = self._newest
         for history in sorted(self._tables.values(), key=lambda one: one is newest):
-            runs = history.add_pending(first, last if history is newest else last - 1)
-            if runs:
-                self._count(history, runs)
-        if self._take_times is not None:
-            self._take_times(np.array(took), first, last)
+            if not history.took_ns:
+                continue
+            first_ns, last_ns = history.first_ns, history.last_ns
+            took = history.add_pending()
+            self._count(history, len(took))
+            if self._take_times is not None:
+                self._take_times(took, first_ns, last_ns)
 
     def _count(self, history: TableHistory, runs: int) -> None:
         self._runs += runs

@@ -6,6 +6,7 @@ many runs are added as one matrix.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -25,6 +26,11 @@ from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 
 FIGURES = ("cycles", "energy_fj", "dram_bytes")
 """Figures of every execution that is counted and not only timed; its counters follow."""
+MOST_UNTIMED = 15
+"""Short runs that follow one whose groups are timed, at most. One less than a power of two, as any such number is."""
+TAKE_IN_SECONDS, SHARE = 2.5e-6, 0.001
+"""Time that a run takes longer if the times of its groups are kept, and the share of a run that it may take. Of runs of 0.15 ms it
+was 1 to 2 %."""
 BATCH_FIGURES = 8192
 """Figures that are added at once: they stay in a core's cache, and no thread pool comes to help. NumPy
 lets a run have the interpreter between two of its calls."""
@@ -41,8 +47,14 @@ class TableHistory:
         clock_hz: float | None = None,
     ) -> None:
         self.layout = layout
+        self.took_ns: list[int] = []
+        """Durations of the runs that ``add_pending`` adds up."""
         self.pending = bytearray()
-        """Nanoseconds of groups, int64 [runs, groups], which ``add_pending`` adds up."""
+        """Nanoseconds of groups in those of these runs that are timed, int64 [runs, groups]."""
+        self.untimed = 0
+        """Runs behind each that is timed."""
+        self.first_ns = self.last_ns = since_ns
+        """When the first of these runs began, and when the last ended."""
         self._scale = 1.0 if clock_hz is None else 1e-9 * clock_hz
         """Cycles of a unit that costs are kept in: nanoseconds where the groups are only timed."""
         self.runs = 0
@@ -51,6 +63,7 @@ class TableHistory:
         self._figures = figures
         self._newest_ns = since_ns
         self._rate = FadingCount(since_ns)
+        self._recent = 0.0
         self._costs = FadingMoments(len(layout.steps) * len(figures))
         self._totals: Integers = np.zeros(len(layout.steps), np.int64)
 
@@ -72,24 +85,29 @@ class TableHistory:
         counters = dict.fromkeys(name for run in runs for name in run.execution.counters)
         return cls(layout, (*FIGURES, *counters), since_ns)
 
-    def add_pending(self, first_ns: int, last_ns: int) -> int:
-        """Add up the pending runs, of which the first began and the last ended at these times; return
-        their number. Other threads may append to ``pending`` meanwhile."""
+    def add_pending(self) -> Integers:
+        """Add up the pending runs; return their durations. Other threads may append meanwhile."""
+        runs = len(self.took_ns)
+        took = np.array(self.took_ns[:runs], np.int64)
+        del self.took_ns[:runs]
+        self._add_timed(runs)
+        self._count(runs, self.first_ns, self.last_ns)
+        self.untimed = untimed_runs(1e-9 * float(np.median(took)))
+        return took
+
+    def _add_timed(self, runs: int) -> None:
+        """Add up the groups' times, which stand for ``runs``."""
         groups = len(self.layout.steps)
-        if not self.pending:
-            return 0
         size = 8 * groups
-        runs = len(self.pending) // size
+        timed = len(self.pending) // size
         batch = min(BATCH_RUNS, max(1, BATCH_FIGURES // groups))
-        for first in range(0, runs, batch):
-            count = min(batch, runs - first)
+        for first in range(0, timed, batch):
+            count = min(batch, timed - first)
             taken = self.pending[first * size : (first + count) * size]
             rows = np.frombuffer(taken, np.int64).reshape(count, groups)
-            self._totals += rows.sum(axis=0)
+            self._totals += rows.sum(axis=0) * runs // timed
             self._costs.add(rows.astype(np.float64))
-        del self.pending[: runs * size]
-        self._count(runs, first_ns, last_ns)
-        return runs
+        del self.pending[: timed * size]
 
     def add_counted(self, runs: Sequence[GroupRun], began_ns: int, ended_ns: int) -> None:
         """Add one run of this table."""
@@ -109,6 +127,8 @@ class TableHistory:
 
     def _count(self, runs: int, first_ns: int, last_ns: int) -> None:
         self.runs += runs
+        decay = 0.5 ** (runs / HALF_LIFE_RUNS)
+        self._recent = self._recent * decay + (1 - decay) / (1 - 0.5 ** (1 / HALF_LIFE_RUNS))
         self._newest_ns = max(self._newest_ns, last_ns)
         self._rate.add(runs, first_ns, last_ns)
 
@@ -151,7 +171,7 @@ class TableHistory:
 
     def _weight(self, later_runs: int) -> float:
         fading: float = 0.5 ** (later_runs / HALF_LIFE_RUNS)
-        return self._costs.weight * fading
+        return self._recent * fading
 
     def pairs(self, later_runs: int) -> list[PairProfile]:
         """Return the groups that follow each other or pass data, in running order."""
@@ -175,3 +195,9 @@ def _related(steps: Sequence[GroupStep]) -> list[tuple[GroupStep, GroupStep, boo
         (steps[i], steps[j], (i, j) in following, (i, j) in passing)
         for i, j in sorted({*following, *passing})
     ]
+
+
+def untimed_runs(run_seconds: float) -> int:
+    """Return how many runs that take so long follow each whose groups are timed."""
+    wanted = TAKE_IN_SECONDS / (SHARE * max(run_seconds, 1e-9))
+    return min(MOST_UNTIMED, (1 << max(0, math.ceil(math.log2(wanted)))) - 1)

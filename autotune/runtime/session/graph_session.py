@@ -21,7 +21,6 @@ from autotune.runtime.execution.execution import RunTrace, execute
 from autotune.runtime.execution.io_adapter import IoAdapter
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
 from autotune.runtime.execution.signature import TensorInfo, tensors_of_graph
-from autotune.runtime.online.watching import WATCHED
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 from autotune.runtime.profile.registry import registry
 from autotune.runtime.profile.session_profile import SessionProfile
@@ -114,14 +113,12 @@ class GraphSession:
         if (
             quiet is None
             or tick is None
-            or tick % WATCHED == 0
+            or tick % quiet.watched == 0
             or quiet.first_tick <= tick < quiet.end_tick
         ):
             outputs, trace = learners.run(fed, began, tick)
         else:  # a request that nobody looks at touches as little as one of a session that does not learn
             outputs, trace = execute(self._current.current, self.target, fed)
-            if learners.trainer is not None:
-                learners.trainer.observe(trace)
         self._last_run = trace
         made = self._adapter.from_float32(outputs)
         self._profile.record(trace, began, perf_counter_ns())

@@ -15,7 +15,7 @@ from autotune.errors import InputError
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace, execute
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
-from autotune.runtime.online.watching import ON_TRIAL, WATCHED
+from autotune.runtime.online.watching import ON_TRIAL
 from autotune.runtime.profile.graph_profile import GraphProfile
 from autotune.runtime.profile.registry import registry
 from autotune.runtime.profile.session_profile import SessionProfile
@@ -175,10 +175,12 @@ class Learners:
     def run(
         self, fed: dict[str, npt.NDArray[np.float32]], began: int, tick: int | None
     ) -> tuple[dict[str, npt.NDArray[np.float32]], RunTrace]:
-        """Run by the version that is chosen for these inputs, and let learning see it. With a ``tick`` it stands for
-        ``WATCHED`` requests."""
-        specialiser, tuner = self.specialiser, self.tuner
-        count = WATCHED if tick is not None and tick % WATCHED == 0 else 1
+        """Run by the version that is chosen for these inputs, and let learning see it. Of requests with a ``tick`` one stands
+        for as many as were not watched."""
+        specialiser, tuner, quiet = self.specialiser, self.tuner, self.quiet
+        apart = 1 if quiet is None or tick is None else quiet.watched
+        is_one_of_many = tick is None or tick % apart == 0
+        count = apart if is_one_of_many else 1
         turn = None if specialiser is None else specialiser.take(fed, count)
         special = None if turn is None else turn.variant
         if special is not None:
@@ -193,7 +195,8 @@ class Learners:
             specialiser.note(turn, perf_counter_ns() - began)
         if self.trainer is not None and special is None:
             on_trial = trace.layout is not self._current.current.layout
-            self.trainer.observe(trace._replace(plan_version=ON_TRIAL) if on_trial else trace)
+            shown = trace._replace(plan_version=ON_TRIAL) if on_trial else trace
+            self.trainer.observe(shown, apart if is_one_of_many else 0)
         if tuner is not None:
             is_quiet = specialiser is None or specialiser.is_quiet
             self.quiet = tuner.quiet if is_quiet else None

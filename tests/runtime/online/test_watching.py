@@ -1,4 +1,4 @@
-"""A session that learns and has nothing on trial looks at one request in eight; the others run as without learning."""
+"""A session that learns and has nothing on trial looks at one request in many; the others run as without learning."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from autotune import Session
 from autotune.runtime.online import live_tuning
 from autotune.runtime.online.pace import HERE
-from autotune.runtime.online.watching import WATCHED
+from autotune.runtime.online.watching import LOOK_SECONDS, MOST_APART, SHARE, requests_apart
 from autotune.runtime.profile.graph_profile import GraphProfile
 from autotune.runtime.session.graph_session import GraphSession
 from tests.tuner.search_case import chain
@@ -39,18 +41,51 @@ def test_one_request_in_many_is_watched(resting: tuple[GraphSession, Arrays]) ->
     window = tuner._serving._window
     before, runs = len(window._rows), tuner._serving.runs
     wanted = network.reference_outputs(inputs)
-    for _ in range(10 * WATCHED):
+    for _ in range(10 * MOST_APART):
         for name, made in network.run(inputs).items():
             np.testing.assert_allclose(made, wanted[name], rtol=1e-4, atol=1e-4)
     assert len(window._rows) - before == 10 * window._row_bytes
-    assert 0 <= runs + 10 * WATCHED - tuner._serving.runs < WATCHED, "all are counted"
+    assert 0 <= runs + 10 * MOST_APART - tuner._serving.runs < MOST_APART, "all are counted"
+
+
+def test_every_request_is_counted_where_one_in_many_is_looked_at(
+    resting: tuple[GraphSession, Arrays],
+) -> None:
+    network, inputs = resting
+    trainer = network._learners.trainer
+    assert trainer is not None
+    before = trainer._finished
+    for _ in range(10 * MOST_APART):
+        network.run(inputs)
+    assert trainer._finished - before == 10 * MOST_APART
+
+
+@given(st.floats(1e-6, 10.0))
+def test_looks_take_a_small_share_of_all_requests(run_seconds: float) -> None:
+    apart = requests_apart(run_seconds)
+    assert 1 <= apart <= MOST_APART
+    assert apart == MOST_APART or SHARE * apart * run_seconds * (1 + 1e-9) >= LOOK_SECONDS
+    assert apart == 1 or SHARE * (apart - 1) * run_seconds < LOOK_SECONDS
+
+
+def test_long_requests_are_all_watched(resting: tuple[GraphSession, Arrays]) -> None:
+    network, inputs = resting
+    tuner: Any = network._learners.tuner
+    window = tuner._serving._window
+    assert tuner._serving.seconds() is not None
+    assert tuner._serving.watched == MOST_APART, "this network takes microseconds"
+    tuner._serving.watched = requests_apart(0.01)
+    before = len(window._rows)
+    for _ in range(10):
+        network.run(inputs)
+    assert len(window._rows) - before == 10 * window._row_bytes
 
 
 def test_a_trial_sees_the_requests_of_its_window(resting: tuple[GraphSession, Arrays]) -> None:
     network, inputs = resting
     noted: list[int] = []
     tuner: Any = network._learners.tuner
-    first = tuner._serving.runs + 2 * WATCHED
+    first = tuner._serving.runs + 2 * MOST_APART
 
     class Trial:
         window = first, first + 10
@@ -62,7 +97,7 @@ def test_a_trial_sees_the_requests_of_its_window(resting: tuple[GraphSession, Ar
             assert noted
 
     tuner._serving.begin_trial(Trial(), [])
-    for _ in range(5 * WATCHED):
+    for _ in range(5 * MOST_APART):
         network.run(inputs)
     others = [one for one in noted if not first <= one < first + 10]
     assert set(range(first, first + 10)) <= set(noted)

@@ -17,6 +17,12 @@ from autotune.runtime.execution.program_table import CurrentTable, ProgramTable,
 from autotune.runtime.profile import graph_profile
 from autotune.runtime.profile.fading import HALF_LIFE_RUNS
 from autotune.runtime.profile.graph_profile import PENDING_RUNS, GraphProfile
+from autotune.runtime.profile.table_history import (
+    MOST_UNTIMED,
+    SHARE,
+    TAKE_IN_SECONDS,
+    untimed_runs,
+)
 from tests.runtime import runtime_case as case
 
 GRAPH = case.network()
@@ -24,6 +30,8 @@ CACHE = ProgramCache()
 TABLE = compile_table(GRAPH, case.choices(GRAPH), case.SPEC, CACHE)
 FUSED = compile_table(GRAPH, case.choices(GRAPH, ("product", "squash")), case.SPEC, CACHE)
 SECOND = 10**9
+LONG_NS = 10**7
+"""Of runs that take so long, the groups of each are timed."""
 
 
 def counted(table: ProgramTable = TABLE, bandwidth: float = 8.0) -> RunTrace:
@@ -59,7 +67,7 @@ def test_rows_equal_a_plain_recomputation_over_all_traces(
     for at, (table, scale) in enumerate(runs):
         nanoseconds = [scale + 7 * i for i in range(len(table.group_steps))]
         told.append(timed(table, nanoseconds))
-        profile.record(told[-1], at * SECOND, at * SECOND + scale)
+        profile.record(told[-1], at * SECOND, at * SECOND + LONG_NS + scale)
         if data.draw(st.booleans()):
             profile.rows(at * SECOND)
     executions: Counter[object] = Counter()
@@ -112,8 +120,8 @@ def test_more_runs_than_a_batch_are_all_counted() -> None:
     for _ in range(runs):
         nanoseconds = rng.integers(10**8, 10**8 + 1000, len(TABLE.group_steps)).tolist()
         cycles.append(nanoseconds[0])
-        profile.record(timed(TABLE, nanoseconds, 1e9), 0, 1)
-    assert len(profile._took_ns) < PENDING_RUNS
+        profile.record(timed(TABLE, nanoseconds, 1e9), 0, LONG_NS)
+    assert all(len(one.took_ns) < PENDING_RUNS for one in profile._tables.values())
     row = profile.rows(1)[0]
     assert row.executions == runs and row.total_cycles == sum(cycles)
     mean, deviation = plain_moments(cycles)
@@ -121,6 +129,39 @@ def test_more_runs_than_a_batch_are_all_counted() -> None:
     assert row.deviation_cycles == pytest.approx(deviation, rel=1e-6), (
         "sums of squares would cancel"
     )
+
+
+def test_of_short_runs_some_are_timed_and_all_are_counted() -> None:
+    took: list[int] = []
+    profile = GraphProfile(lambda durations, *_: took.extend(durations.tolist()))
+    rng = np.random.default_rng(0)
+    runs, totals = 40 * PENDING_RUNS, 0
+    nanoseconds = rng.integers(20_000, 40_000, (runs, len(TABLE.group_steps)))
+    groups = timed(TABLE, nanoseconds[0].tolist(), 1e9).groups
+    assert isinstance(groups, TimedGroups)
+    history = profile._opened(groups, 0)
+    timed_runs = 0
+    for row in nanoseconds.tolist():
+        before = len(history.pending)
+        profile.record(timed(TABLE, row, 1e9), 0, sum(row))
+        timed_runs += len(history.pending) > before
+        totals += row[0]
+    first_batch = PENDING_RUNS - 1  # the last of a batch adds up and leaves nothing
+    assert timed_runs == first_batch + 39 * PENDING_RUNS // (MOST_UNTIMED + 1)
+    first = profile.rows(1)[0]
+    assert first.executions == runs and took == nanoseconds.sum(axis=1).tolist()
+    assert first.total_cycles == pytest.approx(totals, rel=0.03)
+    assert first.mean_cycles == pytest.approx(30_000, rel=0.03)
+
+
+@given(st.floats(1e-9, 10.0))
+def test_the_times_of_groups_cost_a_thousandth_of_a_run(seconds: float) -> None:
+    untimed = untimed_runs(seconds)
+    assert untimed & (untimed + 1) == 0, "runs are told apart by their low bits"
+    assert untimed == MOST_UNTIMED or TAKE_IN_SECONDS / (untimed + 1) <= SHARE * seconds * (
+        1 + 1e-9
+    )
+    assert untimed == 0 or TAKE_IN_SECONDS / (untimed + 1) > SHARE * seconds / 2
 
 
 def test_old_costs_fade_with_newer_runs_also_across_tables() -> None:
