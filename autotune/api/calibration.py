@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from autotune.api.networks import listed, load_all, load_network
@@ -13,11 +14,13 @@ from autotune.errors import InputError
 from autotune.graph.accuracy import Accuracy
 from autotune.measure.cluster.cluster import Cluster, check_workers, opened_cluster
 from autotune.operators.axes import Layout
+from autotune.runtime.network_times import predict_network_time, with_networks
 from autotune.runtime.session.defaults import choose_accuracy, choose_target
 from autotune.store.store import Store
 from autotune.targets.opening import plugin_target
 from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.protocol import Target
+from autotune.targets.spec import Memory
 from autotune.tuner.calibrate import CalibrationResult, default_budget
 from autotune.tuner.calibrate import calibrate as run_calibration
 from autotune.tuner.calibrate_groups import GROUP_BUDGET, GroupCalibration, calibrate_groups
@@ -36,6 +39,8 @@ from autotune.tuner.progress import Progress
 
 CALIBRATED_ON = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")
 """Shipped networks that calibration draws groups from, besides generated ones, unless told."""
+NETWORKS_FROM = 1000
+"""Measurements from which on a calibration of this CPU also runs whole networks, which takes some 20 s."""
 
 
 def calibrate(
@@ -82,6 +87,7 @@ def calibrate(
             progress=progress,
             workers=cluster,
             time_limit_seconds=limit,
+            compose=None if wanted < NETWORKS_FROM else partial(with_networks, machine),
         )
 
 
@@ -125,7 +131,8 @@ def predict_network(
 ) -> NetworkCost:
     """Predict the seconds of one run of a network on a calibrated target, without running it.
 
-    ``model``, ``target`` and ``dims`` are those of ``search``. Groups are the greedily fused ones; a target
+    ``model``, ``target`` and ``dims`` are those of ``search``. On a CPU the groups are those that a session without a plan runs,
+    and the seconds are of the network as a session runs it; elsewhere they are the greedily fused ones, one after the other. A target
     that times ONNX models fuses by itself, and its network is one group. ``version`` asks for an older model:
     the first digits of its SHA-256. Raises ``AutotuneError`` for a
     target that was never calibrated.
@@ -141,6 +148,8 @@ def predict_network(
     accuracy = choose_accuracy(None, machine.spec)
     spec = machine.spec
     graph = load_network(model, dims, spec.layout, accuracy, formats=spec.formats)
+    if spec.memory is Memory.CACHED:
+        return predict_network_time(graph, predictor)
     return predict_greedy(graph, predictor)
 
 

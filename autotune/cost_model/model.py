@@ -16,10 +16,12 @@ import numpy.typing as npt
 
 from autotune.cost_model.analysis import Analysed, AnalyticModel
 from autotune.cost_model.cached.work_kinds import TYPICAL_ERROR, TYPICAL_FACTOR, UNIT_COSTS
+from autotune.cost_model.composition import Composed, Composition
 from autotune.cost_model.cost import Cost
 from autotune.cost_model.estimate import Best, Estimate, Forecast, Prediction
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.learned import Learned
+from autotune.cost_model.metrics import mape, within
 from autotune.cost_model.model_file import FORMULA, GUIDED, RAW, SHIPPED, is_shared, pack, unpack
 from autotune.cost_model.provenance import Provenance
 from autotune.cost_model.raw.model import corrected_model
@@ -57,10 +59,12 @@ class CostModel:
         shared: bool = False,
         verifier: Verifier | bytes | None = None,
         provenance: Provenance | None = None,
+        composition: Composition | None = None,
     ) -> None:
         """``misjudged`` are the groups that it was worst at when it was trained; not stored. ``verifier``
         is the second stage, which prices bound programs, or its file form. ``provenance`` says what it
-        was trained on (None: on nothing, or its file does not say)."""
+        was trained on (None: on nothing, or its file does not say). ``composition`` says what whole networks take beside
+        their groups (None: no network was run)."""
         self.spec = spec
         self.is_shared = shared
         self.misjudged = misjudged
@@ -68,6 +72,7 @@ class CostModel:
         self.learned = learned
         self.metrics = dict(metrics)
         self.provenance = provenance
+        self.composition = composition
 
     @property
     def kind(self) -> str:
@@ -136,12 +141,39 @@ class CostModel:
             self.is_shared,
             verifier,
             self.provenance,
+            self.composition,
+        )
+
+    def with_composition(self, composed: Composed | None, seconds: Floats) -> CostModel:
+        """Return the same model with what whole networks take beside their groups, and the figures of networks [n] that it was fitted
+        without, which took so many ``seconds``."""
+        if composed is None:
+            return self
+        figures = {
+            "networks": float(len(seconds)),
+            "networks_mape": mape(seconds, composed.left_out),
+            "networks_within_10": within(seconds, composed.left_out, 0.10),
+        }
+        return CostModel(
+            self.spec,
+            self.learned,
+            {**self.metrics, **figures},
+            self.misjudged,
+            self.is_shared,
+            self._verifier,
+            self.provenance,
+            composed.composition,
         )
 
     def grown(self, learned: Learned, provenance: Provenance) -> CostModel:
         """Return this model with other trained parts; figures and second stage stay."""
         return CostModel(
-            self.spec, learned, self.metrics, verifier=self._verifier, provenance=provenance
+            self.spec,
+            learned,
+            self.metrics,
+            verifier=self._verifier,
+            provenance=provenance,
+            composition=self.composition,
         )
 
     @cached_property
@@ -273,6 +305,8 @@ class CostModel:
         parts = {name: forest.to_bytes() for name, forest in self.trees.items()}
         if self.verifier is not None:
             parts["verifier"] = self.verifier.to_bytes()
+        if self.composition is not None:
+            parts["composition"] = self.composition.to_bytes()
         return pack(
             self.spec,
             parts,
@@ -292,6 +326,7 @@ class CostModel:
         version or another machine."""
         file = unpack(blob, spec)
         verifier = file.parts.pop("verifier", None)
+        composition = file.parts.pop("composition", None)
         trees = {name: Forest.from_bytes(part) for name, part in file.parts.items()}
         costs = np.array(file.unit_costs)
         is_refined = any(name.startswith("base ") for name in trees)
@@ -307,6 +342,7 @@ class CostModel:
             shared=is_shared(blob),
             verifier=verifier,
             provenance=file.provenance,
+            composition=None if composition is None else Composition.from_bytes(composition),
         )
 
 

@@ -114,6 +114,7 @@ def calibrate(
     progress: Progress | None = None,
     workers: Workers = None,
     time_limit_seconds: float | None = None,
+    compose: Callable[[CostModel, Progress], CostModel] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> CalibrationResult:
     """Measure the first ``budget`` candidates drawn from ``graphs`` and the workload generator,
@@ -122,7 +123,7 @@ def calibrate(
     Equal graphs and seed draw equal candidates, and what the store knows is not measured again: an
     interrupted calibration continues, a finished one only trains, and one beside another of the same
     machine and store waits for its end. Training uses every record of
-    the target's hardware profile. A candidate fails after ``time_limit_seconds`` (None: by its size).
+    the target's hardware profile. ``compose`` returns the trained model with what it learns of whole networks. A candidate fails after ``time_limit_seconds`` (None: by its size).
     Raises ``StoreError`` when the store cannot be written, holds too few measurements to train on, or would
     with this budget,
     and ``TargetError`` for a target that hangs; what was measured is in the store then.
@@ -145,8 +146,10 @@ def calibrate(
         if model.is_shared:  # nothing was learned
             raise too_few(target.spec, sum(r.outcome is Outcome.OK for r in records))
         model = model.with_verifier(Verifier.fit(records, target.spec, seed))
-        gated = _gated(store, target.spec, records, model, seed)
         heard("train", 1, 1)
+        if compose is not None:
+            model = compose(model, heard)
+        gated = _gated(store, target.spec, records, model, seed)
     return CalibrationResult(
         gated.model.metrics,
         measuring.measured,

@@ -29,11 +29,13 @@ from autotune.cli.options import (
 )
 from autotune.errors import InputError, ScheduleError
 from autotune.report.view import group_label
+from autotune.targets.spec import Memory
 
 if TYPE_CHECKING:
     from autotune.cost_model.predictor import Predictor
     from autotune.fusion.group import Group
     from autotune.graph.graph import Graph
+    from autotune.runtime.network_times import NetworkTime
     from autotune.schedule.schedule import Schedule
     from autotune.tuner.ranking import Ranking
 
@@ -61,6 +63,8 @@ VersionOption = Annotated[
         help="An older model: its id of 'autotune store models', or 'shipped'. Default: the newest.",
     ),
 ]
+HEURISTIC = "heuristic"
+"""Partition that a session without a plan runs; only where networks are run as a whole, on CPUs."""
 Rows = dict[str, list[dict[str, Any]]]
 """Rows of groups by the name of their partition."""
 
@@ -110,9 +114,11 @@ def predict(
     if json:
         partitions = {n: {"cycles": _total(rows[n]), "groups": rows[n]} for n in rows}
         answer = {"model": predictor.model.kind, "predicted_by": predictor.origin}
-        print_json(answer | _seconds(rows["greedy"], spec.clock_hz) | partitions)
+        print_json(answer | _seconds(predictor, graph, rows) | partitions)
     else:
         _print_rows(f"{graph.name} on {spec.name}", rows)
+        if HEURISTIC in rows:
+            say(_run_line(predictor, graph, rows))
 
 
 def _export(predictor: Predictor, file: Path) -> None:
@@ -126,10 +132,42 @@ def _export(predictor: Predictor, file: Path) -> None:
     say(f"{predictor.origin}; wrote {', '.join(map(str, files))}")
 
 
-def _seconds(rows: list[dict[str, Any]], clock_hz: float) -> dict[str, float]:
-    """Return the seconds of a partition, with the interval as if all groups erred the same way."""
+def _seconds(predictor: Predictor, graph: Graph, rows: Rows) -> dict[str, float]:
+    """Return the seconds of a run with their interval: on a CPU those of the whole network, elsewhere of its greedily fused groups as
+    if all erred the same way."""
+    if HEURISTIC in rows:
+        found = _run_time(predictor, graph, rows)
+        names = ("predicted_seconds", "low_seconds", "high_seconds")
+        return dict(zip(names, (found.seconds, found.low_seconds, found.high_seconds), strict=True))
     columns = {"predicted_seconds": "cycles", "low_seconds": "low", "high_seconds": "high"}
-    return {name: sum(row[column] for row in rows) / clock_hz for name, column in columns.items()}
+    clock_hz = predictor.spec.clock_hz
+    return {
+        name: sum(row[column] for row in rows["greedy"]) / clock_hz
+        for name, column in columns.items()
+    }
+
+
+def _run_time(predictor: Predictor, graph: Graph, rows: Rows) -> NetworkTime:
+    """Return what a run of the network takes by its heuristic plan."""
+    from autotune.cost_model.composition import NetworkLoad
+    from autotune.fusion.group import Group
+    from autotune.runtime.network_times import time_of
+
+    own = [row for row in rows[HEURISTIC] if row["cycles"]]
+    groups = [Group.from_graph(graph, row["operators"]) for row in own]
+    alone = [row["cycles"] / predictor.spec.clock_hz for row in own]
+    return time_of(predictor.model, NetworkLoad.of(groups, alone, graph.constants))
+
+
+def _run_line(predictor: Predictor, graph: Graph, rows: Rows) -> str:
+    """Say what a run of the whole network takes, and how far such predictions err."""
+    found, metrics = _run_time(predictor, graph, rows), predictor.model.metrics
+    low, high = 1e3 * found.low_seconds, 1e3 * found.high_seconds
+    line = f"a run of {graph.name} takes {1e3 * found.seconds:,.3f} ms by its heuristic plan, {low:,.3f} to {high:,.3f}"
+    error = metrics.get("networks_mape")
+    if error is None:
+        return f"{line}, at typical costs of whole networks: 'autotune calibrate' runs some"
+    return f"{line}: mean error {error:.1%} on {metrics['networks']:.0f} networks, each unseen"
 
 
 def _predict_partitions(predictor: Predictor, graph: Graph) -> Rows:
@@ -142,13 +180,29 @@ def _predict_partitions(predictor: Predictor, graph: Graph) -> Rows:
 
     partitions = {"unfused": unfused(graph), "greedy": greedy(graph, fits)}
     ranking = _second_stage(predictor)
-    return {
+    rows = {
         name: [
             _predict_group(predictor, Group.from_graph(graph, names), ranking)
             for names in partition.groups
         ]
         for name, partition in partitions.items()
     }
+    if predictor.spec.memory is Memory.CACHED:
+        rows[HEURISTIC] = _predict_heuristic(predictor, graph)
+    return rows
+
+
+def _predict_heuristic(predictor: Predictor, graph: Graph) -> list[dict[str, Any]]:
+    """Predict the groups that a session without a plan runs, by their own schedules."""
+    from autotune.runtime.network_times import price_of, scheduled_groups
+
+    price = price_of(predictor.model)
+    rows = []
+    for one in scheduled_groups(graph, predictor.spec):
+        assert one.schedule is not None, "views are left out"
+        cycles = price(one.group, one.schedule)
+        rows.append(_row(predictor, one.group, one.schedule, cycles))
+    return rows
 
 
 def _second_stage(predictor: Predictor) -> Ranking | None:
@@ -179,16 +233,28 @@ def _fits(predictor: Predictor, group: Group) -> bool:
 
 
 def _predict_group(predictor: Predictor, group: Group, ranking: Ranking | None) -> dict[str, Any]:
-    row: dict[str, Any] = {
+    if group.is_view:
+        nothing = {"cycles": 0.0, "low": 0.0, "high": 0.0, "novelty": None}
+        return _named(group) | nothing | {"limited_by": "", "reasons": []}
+    verified = None if ranking is None else _verified(ranking, group)
+    schedule, cycles = (None, None) if verified is None else verified
+    return _row(predictor, group, schedule, cycles)
+
+
+def _named(group: Group) -> dict[str, Any]:
+    return {
         "operators": [op.name for op in group.ops],
         "kinds": [op.kind.value for op in group.ops],
     }
-    if group.is_view:
-        nothing = {"cycles": 0.0, "low": 0.0, "high": 0.0, "novelty": None}
-        return row | nothing | {"limited_by": "", "reasons": []}
-    verified = None if ranking is None else _verified(ranking, group)
-    schedule, cycles = (None, None) if verified is None else verified
-    found = predictor.explain(group, schedule)
+
+
+def _row(
+    predictor: Predictor,
+    group: Group,
+    schedule: Schedule | None,
+    cycles: tuple[float, float, float] | None,
+) -> dict[str, Any]:
+    row, found = _named(group), predictor.explain(group, schedule)
     cost, why = found.cost, {"limited_by": found.bottleneck, "reasons": list(found.reasons)}
     cycles = cycles or (cost.cycles, cost.low_cycles, cost.high_cycles)
     row |= dict(zip(("cycles", "low", "high"), cycles, strict=True))

@@ -1,0 +1,95 @@
+"""Whole networks are run during a calibration of this CPU, and predicted from their groups."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from autotune import api
+from autotune.cli.main import app
+from autotune.cost_model.cached.work_kinds import TYPICAL_FACTOR
+from autotune.cost_model.model import CostModel
+from autotune.cost_model.predictor import Predictor
+from autotune.runtime import network_times
+from autotune.runtime.network_times import (
+    MEASURED,
+    load_of,
+    price_of,
+    time_of,
+    timed_networks,
+    with_networks,
+)
+from autotune.targets.native.cpu.host import available
+from autotune.targets.opening import target
+
+NAMES = (
+    "mlp",
+    "transformer_block",
+    "attention",
+    "norm_gelu",
+    "lstm_layer",
+    "gru_layer",
+    "gru",
+    "lstm",
+)
+
+
+@pytest.mark.skipif(not available(), reason="no code is generated without llvmlite")
+def test_a_calibration_runs_networks_and_its_model_tells_how_far_it_errs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(network_times, "RUN_SECONDS", 0.02)
+    monkeypatch.setattr(network_times, "MEASURED", NAMES)
+    told: list[tuple[str, int, int]] = []
+    machine = target("cpu", 1)
+    model = with_networks(
+        machine,
+        CostModel.typical(machine.spec),
+        lambda phase, done, total: told.append((phase, done, total)),
+    )
+    assert model.composition is not None
+    assert model.metrics["networks"] == len(NAMES)
+    assert told[-1] == (network_times.PHASE, 2 * len(NAMES), 2 * len(NAMES))
+
+
+def test_machines_whose_programs_are_emulated_run_no_network() -> None:
+    machine = target("edge")
+    model = CostModel.from_bytes(Predictor.load(machine).model.to_bytes(), machine.spec)
+    assert with_networks(machine, model, lambda *_: pytest.fail("nothing is run")) is model
+
+
+@pytest.mark.skipif(not available(), reason="no code is generated without llvmlite")
+def test_a_network_takes_what_its_session_measures_within_the_stated_factor() -> None:
+    machine = target("cpu", 1)
+    (timed,) = timed_networks(("light_squeezenet",), machine, lambda *_: None)
+    model = CostModel.typical(machine.spec)
+    found = time_of(
+        model, load_of(timed.choices, timed.constants, price_of(model), machine.spec.clock_hz)
+    )
+    assert found.high_seconds == pytest.approx(TYPICAL_FACTOR * found.seconds)
+    assert found.low_seconds < timed.seconds < 3 * found.high_seconds
+    cost = api.predict_network("light_squeezenet", machine)
+    assert cost.seconds == pytest.approx(found.seconds, rel=1e-6), "the groups of a session"
+    assert len(cost.parts) == len(timed.choices)
+    assert cost.seconds > sum(part.seconds for part in cost.parts)
+
+
+@pytest.mark.skipif(not available(), reason="no code is generated without llvmlite")
+def test_predict_prints_the_time_of_a_run() -> None:
+    run = CliRunner().invoke(app, ["predict", "mlp", "--target", "cpu:1", "--json"])
+    assert run.exit_code == 0, run.output
+    found = json.loads(run.stdout)
+    alone = sum(row["cycles"] for row in found["heuristic"]["groups"])
+    assert alone == pytest.approx(found["heuristic"]["cycles"])
+    assert found["low_seconds"] < found["predicted_seconds"] < found["high_seconds"]
+    assert found["predicted_seconds"] > alone / target("cpu", 1).spec.clock_hz
+    run = CliRunner().invoke(app, ["predict", "mlp", "--target", "cpu:1"])
+    assert "a run of mlp takes" in run.output
+
+
+def test_networks_of_all_kinds_are_run() -> None:
+    from autotune.datasets.networks import NETWORKS
+
+    assert set(MEASURED) <= set(NETWORKS)
