@@ -34,7 +34,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: bench-training bench-warm-start docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-learning bench-misjudged bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-narrow fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow bench-narrow-machines
+.PHONY: bench-networks bench-training bench-warm-start docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-learning bench-misjudged bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-narrow fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow bench-narrow-machines
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -83,6 +83,10 @@ bench-cpu: $(BUILT) $(CPU_PEERS)/.installed ## native engine against ONNX Runtim
 bench-search-cpu: $(BUILT) ## plans that a search finds on this CPU against the heuristic plan (an hour); ABLATE=1 compares ways to search
 	$(call say,"searching every network on this CPU")
 	@$(PY) -m benchmarks.search_cpu --plans .bench/plans $(if $(ABLATE),--ablate,--markdown docs/figures-search-cpu.md) $(if $(JSON),--json $(JSON))
+
+bench-networks: $(BUILT) ## what predict says of every shipped network, and what it takes here; after calibrating cpu:1 and cpu:2
+	$(call say,"predicting networks and running them")
+	@$(PY) -m benchmarks.network_times --markdown docs/figures-networks.md $(if $(JSON),--json $(JSON))
 
 bench-roofline: $(BUILT) ## how much of what this CPU allows every network reaches, and which groups lose it
 	$(call say,"profiling networks against the roofline")

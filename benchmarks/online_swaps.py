@@ -46,16 +46,29 @@ def measure(rows: list[Row], orders: Sequence[tuple[str, Row]], kept: Path | Non
             kept.write_text(json.dumps(rows) + "\n")
 
 
+def usual(row: Row, what: str = "ms") -> list[float]:
+    """Return the times of the sessions that do not learn, by turn: the geometric means of both."""
+    pairs = zip(row[f"fixed_{what}"], row[f"twin_{what}"], strict=True)
+    return [(one * other) ** 0.5 for one, other in pairs]
+
+
+def apart(row: Row) -> float:
+    """Return the time of the first session that does not learn over that of the second one: the median over all turns."""
+    return float(
+        median(one / other for one, other in zip(row["fixed_ms"], row["twin_ms"], strict=True))
+    )
+
+
 def ratios(row: Row) -> tuple[float, float]:
-    """Return the time of the session that does not learn over that of the one that does: first and last part."""
-    found = [one / other for one, other in zip(row["fixed_ms"], row["learning_ms"], strict=True)]
+    """Return the time of the sessions that do not learn over that of the one that does: first and last part."""
+    found = [one / other for one, other in zip(usual(row), row["learning_ms"], strict=True)]
     part = max(1, len(found) // PARTS)
     return median(found[:part]), median(found[-part:])
 
 
 def whole(row: Row) -> float:
-    """Return the gain over all requests: the time of the session that does not learn, divided by the learning one's."""
-    return sum(row["fixed_mean_ms"]) / sum(row["learning_mean_ms"])
+    """Return the gain over all requests: the time of the sessions that do not learn, divided by the learning one's."""
+    return sum(usual(row, "mean_ms")) / sum(row["learning_mean_ms"])
 
 
 def learning(rows: Sequence[Row], start: str) -> list[Table]:
@@ -76,6 +89,7 @@ def learning(rows: Sequence[Row], start: str) -> list[Table]:
                 f"{first:.3f}",
                 f"{last:.3f}",
                 f"{whole(row):.3f}",
+                f"{apart(row):.3f}",
                 "".join(f"{one:.2%}" for one in row["cost"]) or "0",
                 f"{before} → {after}",
                 str(events.get("proposed", 0)),
@@ -89,7 +103,7 @@ def learning(rows: Sequence[Row], start: str) -> list[Table]:
     every = geometric_mean(map(whole, here))
     least = [min(ratios(row)[at] for row in here) for at in (0, 1)]
     columns = (
-        "network", "threads", "fixed ms", "first", "last", "all", "trials cost", "groups", "trials", "swaps", "splits", "right",
+        "network", "threads", "fixed ms", "first", "last", "all", "twins", "trials cost", "groups", "trials", "swaps", "splits", "right",
     )  # fmt: skip
     worst = *(f"{one:.3f}" for one in least), f"{min(map(whole, here)):.3f}"
     means = (("mean", f"{first:.3f}", f"{last:.3f}", f"{every:.3f}"), ("worst", *worst))
@@ -123,7 +137,7 @@ def picture(rows: Sequence[Row]) -> str:
     order = row["order"]
     threads = f"{order['threads']} thread{'s' * (order['threads'] > 1)}"
     title = f"{order['network']} on this CPU, {threads}, opened with the {order['start']} plan"
-    return learning_picture(title, TURN, row["fixed_ms"], row["learning_ms"], row["swaps"])
+    return learning_picture(title, TURN, usual(row), row["learning_ms"], row["swaps"])
 
 
 def markdown(rows: Sequence[Row], note: str) -> str:
@@ -131,10 +145,11 @@ def markdown(rows: Sequence[Row], note: str) -> str:
     tables = [table for start in STARTS for table in learning(rows, start)]
     parts = [
         "# Figures of learning on live requests",
-        "Written by `make bench-swap`. Two sessions of one process serve a network on this CPU in turns of 20 requests, at half "
-        "load: one learns (`online=True`, never calibrated), one does not. A network is served for two minutes unless told. *first* "
-        "and *last* are the time of the session that does not learn over that of the one that does, the median over the turns of "
-        "the first and of the last quarter: above 1 learning pays. *all* is the same of the time of all requests, those on trial "
+        "Written by `make bench-swap`. Three sessions of one process serve a network on this CPU in turns of 20 requests, at half "
+        "load: one learns (`online=True`, never calibrated), two do not. A network is served for two minutes unless told. *first* "
+        "and *last* are the time of the sessions that do not learn, the mean of both, over that of the one that does, the median over the turns "
+        "of the first and of the last quarter: above 1 learning pays. *twins* is the time of one session that does not learn over that of "
+        "the other: where memory lies makes them differ. *all* is the same of the time of all requests, those on trial "
         "included, each counted as three medians of its turn at most. The first quarter holds most of the work of learning: "
         "profiling, compiling in another process, trials in bursts. *trials cost* is what the session books on its budget of 0.5 %, "
         "less than 0 where what it tried was faster. *unfused* sessions begin with every operator alone, as a plan without fusion "

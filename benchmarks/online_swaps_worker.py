@@ -1,8 +1,9 @@
-"""Worker of `online_swaps.py`: one network served by a session that learns and by one that does not, in turns.
+"""Worker of `online_swaps.py`: one network served by a session that learns and by two that do not, in turns.
 
     python -m benchmarks.online_swaps_worker '{"network": …, "threads": …, "start": …, "seconds": …}'
 
-Both sessions live in one process and take turns of some requests, so that what the machine does meanwhile strikes both.
+The sessions live in one process and take turns of some requests, so that what the machine does meanwhile strikes all. Sessions that do
+not learn differ too, by where their memory lies: two of them show by how much.
 A pause as long as the request follows each: a server at half its load.
 """
 
@@ -63,7 +64,7 @@ def unfused_plan(session: Session) -> Plan:
 
 
 def serve(order: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Serve the network by both sessions in turns; return figures."""
+    """Serve the network by the sessions in turns; return figures."""
     case = make_case(order["network"], folder)
     target = open_target("cpu", order["threads"])
     with np.load(case.inputs) as file:
@@ -73,9 +74,12 @@ def serve(order: dict[str, Any], folder: Path) -> dict[str, Any]:
     store = folder / "store.db"
     with (
         Session(case.network, target, store, plan=plan) as fixed,
+        Session(case.network, target, store, plan=plan) as twin,
         Session(case.network, target, store, plan=plan, online=True) as learning,
     ):
-        taken = _in_turns(fixed, learning, inputs, order["seconds"])
+        taken = _in_turns(
+            {"fixed": fixed, "learning": learning, "twin": twin}, inputs, order["seconds"]
+        )
         events = learning.events
         groups = len(fixed.table.group_steps), len(learning.table.group_steps)
         expected, outputs = fixed.run(inputs), learning.run(inputs)
@@ -92,17 +96,18 @@ def serve(order: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _in_turns(
-    fixed: Session, learning: Session, inputs: dict[str, Any], seconds: float
+    sessions: dict[str, Session], inputs: dict[str, Any], seconds: float
 ) -> dict[str, list[float]]:
-    """Return the median and the mean milliseconds of each turn, of both sessions."""
+    """Return the median and the mean milliseconds of each turn, of all sessions."""
     found: dict[str, list[float]] = {
-        f"{name}_{what}": [] for name in ("fixed", "learning") for what in ("ms", "mean_ms")
+        f"{name}_{what}": [] for name in sessions for what in ("ms", "mean_ms")
     }
     end = time.perf_counter() + seconds
     for turn in itertools.count():
         if time.perf_counter() > end:
             break
-        order = [("fixed", fixed), ("learning", learning)]
+        order = list(sessions.items())
+        order = order[turn % len(order) :] + order[: turn % len(order)]
         for name, session in order if turn % 2 else order[::-1]:
             taken = []
             for _ in range(TURN):

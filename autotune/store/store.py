@@ -210,11 +210,14 @@ class Store:
             )
         return texts
 
-    def known(self, profile_id: str) -> set[tuple[str, str]]:
+    def known(self, profile_id: str, source: str | None = None) -> set[tuple[str, str]]:
         """Return (group key, schedule JSON) of every candidate tried on a machine, failures too."""
+        wanted = RECORDS.c.profile_id == profile_id
+        if source is not None:
+            wanted &= RECORDS.c.source == source
         query = select(RECORDS.c.group_key, RECORDS.c.schedule_json)
         with self._database.read() as connection:
-            rows = connection.execute(query.where(RECORDS.c.profile_id == profile_id))
+            rows = connection.execute(query.where(wanted))
             return {(key, schedule) for key, schedule in rows}
 
     def count(self, profile_id: str, source: str | None = None) -> int:

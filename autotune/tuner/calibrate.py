@@ -26,7 +26,7 @@ from autotune.schedule.candidate import Candidate
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store, StoredModel
 from autotune.targets.protocol import ExclusiveTarget, Target
-from autotune.targets.spec import HardwareSpec
+from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner.budget import check_budget
 from autotune.tuner.drawing import drawn_candidates
 from autotune.tuner.failures import FailureCount, count_failures
@@ -122,8 +122,7 @@ def calibrate(
 
     Equal graphs and seed draw equal candidates, and what the store knows is not measured again: an
     interrupted calibration continues, a finished one only trains, and one beside another of the same
-    machine and store waits for its end. Training uses every record of
-    the target's hardware profile. ``compose`` returns the trained model with what it learns of whole networks. A candidate fails after ``time_limit_seconds`` (None: by its size).
+    machine and store waits for its end. Training uses the ``training_records``. ``compose`` returns the trained model with what it learns of whole networks. A candidate fails after ``time_limit_seconds`` (None: by its size).
     Raises ``StoreError`` when the store cannot be written, holds too few measurements to train on, or would
     with this budget,
     and ``TargetError`` for a target that hangs; what was measured is in the store then.
@@ -132,16 +131,16 @@ def calibrate(
     start, profile = clock(), target.spec.profile_id
     with store.hold(profile, lambda: heard("wait for another calibration", 0, 1)):
         remember_machine(store, target)
-        known = set(store.known(profile))
+        known = store.known(profile, training_source(target.spec))
         if budget < MIN_RECORDS:
-            good = sum(r.outcome is Outcome.OK for r in store.records(profile))
+            good = sum(r.outcome is Outcome.OK for r in training_records(store, target.spec))
             check_budget(target.spec.name, budget, good, MIN_RECORDS)
         with closing(drawn_candidates(graphs, target, seed, accuracy, workers)) as candidates:
             drawn = _UnmeasuredCandidates(candidates, known, budget)
             measuring = _Measuring(target, store, drawn, workers, time_limit_seconds, heard)
             measuring.run()
         heard("train", 0, 1)
-        records = in_fixed_order(store.records(profile))
+        records = in_fixed_order(training_records(store, target.spec))
         model = fit_model(records, target.spec, seed=seed)
         if model.is_shared:  # nothing was learned
             raise too_few(target.spec, sum(r.outcome is Outcome.OK for r in records))
@@ -162,6 +161,20 @@ def calibrate(
         measuring.doubtful,
         gated.note,
     )
+
+
+def training_records(store: Store, spec: HardwareSpec) -> list[Record]:
+    """Return the measurements of a machine that its model is trained on.
+
+    On a CPU those of calibrations alone. Searches and sessions time groups within whole networks, where operands come from farther
+    away, and where concatenations may copy nothing.
+    """
+    return store.records(spec.profile_id, training_source(spec))
+
+
+def training_source(spec: HardwareSpec) -> str | None:
+    """Return the source of the records that a machine's model is trained on; None for all."""
+    return "calibrate" if spec.memory is Memory.CACHED else None
 
 
 @dataclass(frozen=True, slots=True)

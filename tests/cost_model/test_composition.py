@@ -11,6 +11,7 @@ from autotune.cost_model import composition
 from autotune.cost_model.composition import (
     FEWEST_NETWORKS,
     RATES,
+    Composed,
     Composition,
     NetworkLoad,
     Reserves,
@@ -79,7 +80,7 @@ def test_costs_of_networks_are_found_again_and_predict_those_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = np.random.default_rng(0)
-    rate = SPEC.dram.bytes_per_cycle * SPEC.clock_hz * RATES[2]
+    rate = SPEC.dram.bytes_per_cycle * SPEC.clock_hz * RATES[3]
     truth = Composition(rate, 3e-11, 4e-7, 6e-6, 0.1, 1.0)
     loads = [drawn(rng) for _ in range(24)]
     seconds = [truth.seconds(one, RESERVES) for one in loads]
@@ -123,6 +124,12 @@ def test_a_model_keeps_its_costs_of_networks_in_its_file() -> None:
     assert again.metrics["networks"] == FEWEST_NETWORKS
     assert again.metrics["networks_mape"] == pytest.approx(0.0, abs=1e-6)
     assert again.metrics["networks_within_10"] == 1.0
+    left_out = seconds * np.linspace(0.8, 1.2, len(seconds))
+    composed = Composed(Composition.typical(SPEC), left_out)
+    figures = plain.with_composition(composed, seconds).metrics
+    errors = np.abs(np.linspace(0.8, 1.2, len(seconds)) - 1)
+    assert figures["networks_mape"] == pytest.approx(errors.mean())
+    assert figures["networks_within_10"] == (errors <= 0.1).mean()
 
 
 @pytest.mark.parametrize("blob", [b"", b"{", b'{"rate": 1}'])

@@ -289,3 +289,12 @@ def test_the_best_schedule_of_some_groups_is_that_of_all(store: Store) -> None:
         some = {"g1", "g5", "none", *(f"x{i}" for i in range(1200))}
         assert store.best_schedules("p", by_energy, some) == {k: every[k] for k in ("g1", "g5")}
     assert store.best_schedules("p", groups=()) == {} == store.best_schedules("other")
+
+
+def test_known_candidates_may_be_of_one_source() -> None:
+    store = Store.memory()
+    made = record(1, "calibrate"), record(2, "search")
+    store.add(made)
+    keys = [(one.group_key, one.schedule_json) for one in made]
+    assert store.known("p") == set(keys)
+    assert store.known("p", "calibrate") == {keys[0]}

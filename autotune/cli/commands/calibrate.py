@@ -158,6 +158,17 @@ def _second_stage(metrics: Mapping[str, float]) -> dict[str, str]:
     }
 
 
+def _networks(metrics: Mapping[str, float]) -> dict[str, str]:
+    """Say how far the times of whole networks err."""
+    if "networks" not in metrics:
+        return {}
+    error, near = metrics["networks_mape"], metrics["networks_within_10"]
+    return {
+        "whole networks": f"{error:.2%}  ({metrics['networks']:.0f} were run, each predicted by what the others "
+        f"teach; {near:.0%} within ±10 %)"
+    }
+
+
 def _choice(model: CostModel) -> str:
     """Say what chooses among the schedules of a group."""
     if model.learned.formula_chooses:
@@ -185,6 +196,7 @@ def _print_result(result: CalibrationResult) -> None:
             "formula alone)",
             "interval coverage": f"{float(metrics['coverage']):.1%}  (of nominal 90 %)",
             **_second_stage(metrics),
+            **_networks(metrics),
         }
     )
     print_table(
