@@ -29,7 +29,6 @@ from autotune.cli.options import (
 )
 from autotune.errors import InputError, ScheduleError
 from autotune.report.view import group_label
-from autotune.targets.spec import Memory
 
 if TYPE_CHECKING:
     from autotune.cost_model.predictor import Predictor
@@ -174,6 +173,7 @@ def _predict_partitions(predictor: Predictor, graph: Graph) -> Rows:
     """Predict every operator by itself, and the groups of greedy fusion."""
     from autotune.fusion.greedy import greedy, unfused
     from autotune.fusion.group import Group
+    from autotune.targets.spec import Memory
 
     def fits(names: tuple[str, ...]) -> bool:
         return _fits(predictor, Group.from_graph(graph, names))
