@@ -24,9 +24,6 @@ TABLES_KEPT = 12
 """Tables of one graph with a history of their own: the current one, those on trial, the last ones."""
 PAST_GROUPS = 1024
 """Groups of older tables that are kept as one row each."""
-PENDING_RUNS = 128
-"""Runs that are added up at once, a power of two: less than 1 % of runs then do more than copy."""
-
 TakeTimes = Callable[[Integers, int, int], None]
 """Takes durations of runs, when the first of them began and the last ended, in nanoseconds."""
 
@@ -35,8 +32,8 @@ class GraphProfile:
     """Counts, costs and neighbours of one graph's groups. Safe to use from several threads.
 
     Every run is counted, with its duration. What its groups took is copied to the end of a buffer, of short runs for some:
-    memory that no run has used lately costs more than the copy. ``PENDING_RUNS`` of a table are added up at once, by
-    the run that is the last of them or by a reader: to wake a thread for it costs more. ``take_times``
+    memory that no run has used lately costs more than the copy. 128 to 1,024 runs of a table are added up at once,
+    by the run that is the last of them or by a reader: to wake a thread for it costs more. ``take_times``
     is told the durations and ends of runs that are a session's own, and no part of them.
     """
 
@@ -66,7 +63,7 @@ class GraphProfile:
             newest.first_ns = began_ns
         took.append(ended_ns - began_ns)
         newest.last_ns = ended_ns
-        if count >= PENDING_RUNS - 1 and self._lock.acquire(blocking=False):
+        if count >= newest.most_pending - 1 and self._lock.acquire(blocking=False):
             try:
                 self._add_pending()
             finally:

@@ -16,9 +16,11 @@ from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable, compile_table
 from autotune.runtime.profile import graph_profile
 from autotune.runtime.profile.fading import HALF_LIFE_RUNS
-from autotune.runtime.profile.graph_profile import PENDING_RUNS, GraphProfile
+from autotune.runtime.profile.graph_profile import GraphProfile
 from autotune.runtime.profile.table_history import (
     MOST_UNTIMED,
+    PENDING_RUNS,
+    PENDING_TIMED,
     SHARE,
     TAKE_IN_SECONDS,
     untimed_runs,
@@ -135,19 +137,22 @@ def test_of_short_runs_some_are_timed_and_all_are_counted() -> None:
     took: list[int] = []
     profile = GraphProfile(lambda durations, *_: took.extend(durations.tolist()))
     rng = np.random.default_rng(0)
-    runs, totals = 40 * PENDING_RUNS, 0
+    batch = PENDING_TIMED * (MOST_UNTIMED + 1)
+    runs, totals = PENDING_RUNS + 10 * batch, 0
     nanoseconds = rng.integers(20_000, 40_000, (runs, len(TABLE.group_steps)))
     groups = timed(TABLE, nanoseconds[0].tolist(), 1e9).groups
     assert isinstance(groups, TimedGroups)
     history = profile._opened(groups, 0)
-    timed_runs = 0
+    timed_runs, most = 0, 0
     for row in nanoseconds.tolist():
         before = len(history.pending)
         profile.record(timed(TABLE, row, 1e9), 0, sum(row))
         timed_runs += len(history.pending) > before
+        most = max(most, len(history.took_ns))
         totals += row[0]
     first_batch = PENDING_RUNS - 1  # the last of a batch adds up and leaves nothing
-    assert timed_runs == first_batch + 39 * PENDING_RUNS // (MOST_UNTIMED + 1)
+    assert timed_runs == first_batch + 10 * PENDING_TIMED
+    assert most == batch - 1, "short runs are added up in larger batches"
     first = profile.rows(1)[0]
     assert first.executions == runs and took == nanoseconds.sum(axis=1).tolist()
     assert first.total_cycles == pytest.approx(totals, rel=0.03)
