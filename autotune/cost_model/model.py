@@ -150,9 +150,9 @@ class CostModel:
             return self
         errors = np.abs(composed.left_out / seconds - 1.0)
         figures = {
-            "networks": float(len(seconds)),
-            "networks_mape": float(errors.mean()),
-            "networks_within_10": float((errors <= 0.1).mean()),
+            "whole_networks": float(len(seconds)),
+            "whole_networks_mape": float(errors.mean()),
+            "whole_networks_within_10": float((errors <= 0.1).mean()),
         }
         return CostModel(
             self.spec,

@@ -121,15 +121,15 @@ def test_a_model_keeps_its_costs_of_networks_in_its_file() -> None:
     model = plain.with_composition(fit_composition(loads, seconds, SPEC, RESERVES), seconds)
     again = CostModel.from_bytes(model.to_bytes(), SPEC)
     assert model.composition is not None and again.composition == model.composition
-    assert again.metrics["networks"] == FEWEST_NETWORKS
-    assert again.metrics["networks_mape"] == pytest.approx(0.0, abs=1e-6)
-    assert again.metrics["networks_within_10"] == 1.0
+    assert again.metrics["whole_networks"] == FEWEST_NETWORKS
+    assert again.metrics["whole_networks_mape"] == pytest.approx(0.0, abs=1e-6)
+    assert again.metrics["whole_networks_within_10"] == 1.0
     left_out = seconds * np.linspace(0.8, 1.2, len(seconds))
     composed = Composed(Composition.typical(SPEC), left_out)
     figures = plain.with_composition(composed, seconds).metrics
     errors = np.abs(np.linspace(0.8, 1.2, len(seconds)) - 1)
-    assert figures["networks_mape"] == pytest.approx(errors.mean())
-    assert figures["networks_within_10"] == (errors <= 0.1).mean()
+    assert figures["whole_networks_mape"] == pytest.approx(errors.mean())
+    assert figures["whole_networks_within_10"] == (errors <= 0.1).mean()
 
 
 @pytest.mark.parametrize("blob", [b"", b"{", b'{"rate": 1}'])

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from autotune import api
+from autotune.cli.commands.calibrate import _networks
 from autotune.cli.main import app
 from autotune.cost_model.cached.work_kinds import TYPICAL_FACTOR
 from autotune.cost_model.model import CostModel
@@ -50,7 +51,7 @@ def test_a_calibration_runs_networks_and_its_model_tells_how_far_it_errs(
         lambda phase, done, total: told.append((phase, done, total)),
     )
     assert model.composition is not None
-    assert model.metrics["networks"] == len(NAMES)
+    assert model.metrics["whole_networks"] == len(NAMES)
     assert told[-1] == (network_times.PHASE, 2 * len(NAMES), 2 * len(NAMES))
 
 
@@ -93,3 +94,10 @@ def test_networks_of_all_kinds_are_run() -> None:
     from autotune.datasets.networks import NETWORKS
 
     assert set(MEASURED) <= set(NETWORKS)
+
+
+def test_only_a_model_that_ran_networks_tells_of_them() -> None:
+    trained = Predictor.load("edge").model.metrics | {"networks": 3.0}
+    assert "whole networks" not in _networks(trained)
+    ran = {"whole_networks": 16.0, "whole_networks_mape": 0.05, "whole_networks_within_10": 0.875}
+    assert "16 were run" in _networks(ran)["whole networks"]

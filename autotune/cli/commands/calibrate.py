@@ -160,11 +160,11 @@ def _second_stage(metrics: Mapping[str, float]) -> dict[str, str]:
 
 def _networks(metrics: Mapping[str, float]) -> dict[str, str]:
     """Say how far the times of whole networks err."""
-    if "networks" not in metrics:
+    if "whole_networks" not in metrics:
         return {}
-    error, near = metrics["networks_mape"], metrics["networks_within_10"]
+    error, near = metrics["whole_networks_mape"], metrics["whole_networks_within_10"]
     return {
-        "whole networks": f"{error:.2%}  ({metrics['networks']:.0f} were run, each predicted by what the others "
+        "whole networks": f"{error:.2%}  ({metrics['whole_networks']:.0f} were run, each predicted by what the others "
         f"teach; {near:.0%} within ±10 %)"
     }
 

@@ -163,10 +163,12 @@ def _run_line(predictor: Predictor, graph: Graph, rows: Rows) -> str:
     found, metrics = _run_time(predictor, graph, rows), predictor.model.metrics
     low, high = 1e3 * found.low_seconds, 1e3 * found.high_seconds
     line = f"a run of {graph.name} takes {1e3 * found.seconds:,.3f} ms by its heuristic plan, {low:,.3f} to {high:,.3f}"
-    error = metrics.get("networks_mape")
+    error = metrics.get("whole_networks_mape")
     if error is None:
         return f"{line}, at typical costs of whole networks: 'autotune calibrate' runs some"
-    return f"{line}: mean error {error:.1%} on {metrics['networks']:.0f} networks, each unseen"
+    return (
+        f"{line}: mean error {error:.1%} on {metrics['whole_networks']:.0f} networks, each unseen"
+    )
 
 
 def _predict_partitions(predictor: Predictor, graph: Graph) -> Rows:
