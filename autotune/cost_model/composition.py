@@ -29,7 +29,7 @@ RATES = (0.5, 0.6, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
 ROUNDS, CALM = 30, 0.02
 """Rounds of reweighting, and the error from which on errors count by their size instead of its square."""
 TYPICAL_COSTS, TYPICAL_SPREAD = (0.07, 2e-11, 1.5e-7, 5e-6), 1.3
-"""Stretch, refill, seconds of a group and of a run on a Zen 4; of 43 networks its interval holds 40 on two threads."""
+"""Stretch, refill, seconds of a group and of a run on a Zen 4, by 43 networks. The interval holds 42 of them, on one thread and on two."""
 HOLD = 0.3
 """Weight that holds each cost at its typical one, over that of a network: some networks hardly depend on one."""
 COVERAGE = 0.9
@@ -38,8 +38,8 @@ COVERAGE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class NetworkLoad:
-    """Groups of a network in running order: what each takes ``alone`` in seconds, the bytes of ``constants`` that it reads, and
-    those of activations that it reads or writes, all [n]."""
+    """Groups of a network in running order. Each takes ``alone`` seconds [n], reads so many bytes of ``constants`` [n], and reads or
+    writes so many of activations, ``moved`` [n]."""
 
     alone: Floats
     constants: Floats

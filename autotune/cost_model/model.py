@@ -144,8 +144,8 @@ class CostModel:
         )
 
     def with_composition(self, composed: Composed | None, seconds: Floats) -> CostModel:
-        """Return the same model with what whole networks take beside their groups, and the figures of networks [n] that it was fitted
-        without, which took so many ``seconds``."""
+        """Return the same model with the fitted times of whole networks. Its figures compare the predictions ``left_out`` with the
+        measured ``seconds`` [n]."""
         if composed is None:
             return self
         errors = np.abs(composed.left_out / seconds - 1.0)

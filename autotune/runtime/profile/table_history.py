@@ -103,6 +103,8 @@ class TableHistory:
 
     def _add_timed(self, runs: int) -> None:
         """Add up the groups' times, which stand for ``runs``."""
+        if not self.pending:  # a network of views has no groups
+            return
         groups = len(self.layout.steps)
         size = 8 * groups
         timed = len(self.pending) // size

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 
 from autotune.runtime.execution.execution import RunTrace, TimedGroups, execute
 from autotune.runtime.execution.program_cache import ProgramCache
-from autotune.runtime.execution.program_table import CurrentTable, ProgramTable, compile_table
+from autotune.runtime.execution.program_table import (
+    CurrentTable,
+    ProgramTable,
+    TableLayout,
+    compile_table,
+)
 from autotune.runtime.profile import graph_profile
 from autotune.runtime.profile.fading import HALF_LIFE_RUNS
 from autotune.runtime.profile.graph_profile import GraphProfile
@@ -271,3 +276,16 @@ def test_threads_lose_no_run() -> None:
     for thread in threads:
         thread.join()
     assert {row.executions for row in profile.rows(1)} == {4 * runs}
+
+
+def test_a_network_of_views_is_counted_though_it_has_no_groups() -> None:
+    took: list[int] = []
+    profile = GraphProfile(lambda durations, *_: took.extend(durations.tolist()))
+    layout = TableLayout("views", (), frozenset(), ())
+    groups = timed(TABLE, [5] * len(TABLE.group_steps)).groups
+    assert isinstance(groups, TimedGroups)
+    groups.layout, groups.nanoseconds = layout, np.array([], np.int64)
+    for _ in range(PENDING_RUNS + 1):
+        profile.record(RunTrace(groups, 0, 0, layout), 0, 7)
+    assert profile.rows(8) == ()
+    assert took == [7] * (PENDING_RUNS + 1)
