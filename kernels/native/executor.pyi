@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,5 +63,17 @@ class Plan:
         nanoseconds: Table | None = None,
         own_time: bool = False,
     ) -> None: ...
+
+class Call:
+    def __init__(
+        self,
+        plan: Plan,
+        memory: npt.NDArray[np.float32],
+        inputs: Iterable[tuple[str, tuple[int, ...]]],
+        outputs: Sequence[
+            tuple[str, tuple[int, ...], Callable[[], npt.NDArray[np.float32]] | None]
+        ],
+    ) -> None: ...
+    def __call__(self, inputs: object) -> tuple[dict[str, npt.NDArray[Any]], Table] | None: ...
 
 def addresses(arrays: Sequence[npt.NDArray[Any]]) -> Table: ...

@@ -25,9 +25,11 @@ one trip that is entered while low ≤ parameters[parameter] ≤ high (docs/isa.
 
 A ``Plan`` is a sequence of programs, one call on a ``ThreadPool``. A kernel must not raise, return
 late or call Python. How steps are walked stands in ``native_steps.h``, how threads share the parts
-of programs and wait for each other in ``thread_pool.h``.
+of programs and wait for each other in ``thread_pool.h``. A ``Call`` gives a plan its tensors by name.
 """
 
+from cpython.dict cimport PyDict_CheckExact, PyDict_GetItemWithError, PyDict_Size
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 
@@ -199,3 +201,4 @@ cdef class ThreadPool:
 
 include "stream.pxi"
 include "plan.pxi"
+include "call.pxi"

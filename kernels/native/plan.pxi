@@ -185,16 +185,19 @@ cdef class Plan:
         for i in range(self.wanted.shape[0]):
             if given[self.wanted[i]] == 0:
                 raise InputError(f"pointer {self.wanted[i]} is 0, and the plan uses it")
-        self._run(given, chosen, times, own_time)
+        cdef uint64_t *sources = <uint64_t *> room(FROM_POINTERS + self.pointer_count, sizeof(uint64_t))
+        try:
+            for i in range(self.pointer_count):
+                sources[FROM_POINTERS + i] = <uint64_t> given[i]
+            self._run(sources, chosen, times, own_time)
+        finally:
+            free(sources)
 
-    cdef int _run(self, const int64_t *given, const int64_t *parameters, int64_t *times,
-                  bint own_time) except -1:
+    cdef int _run(self, uint64_t *sources, const int64_t *parameters, int64_t *times, bint own_time) except -1:
+        """Runs with the pointers that stand in ``sources`` from FROM_POINTERS on; the places before them are for the run."""
         cdef PlanRun run
         cdef int64_t i, begin
         cdef int error
-        cdef uint64_t *sources = <uint64_t *> room(FROM_POINTERS + self.pointer_count, sizeof(uint64_t))
-        for i in range(self.pointer_count):
-            sources[FROM_POINTERS + i] = <uint64_t> given[i]
         run.programs, run.count, run.pointers = self.programs, self.count, sources
         run.parameters, run.ends, run.threads = parameters, times, self.threads
         run.value_bytes, run.own_time = self.value_bytes, own_time
@@ -202,7 +205,6 @@ cdef class Plan:
             error = run_job(self.pool.pool, self.threads, <uint32_t> self.count,
                             self.value_bytes + self.scratchpad_bytes, walk_plan, &run,
                             thread_ns if own_time else now_ns, &begin)
-            free(sources)
             if times != NULL and not error:
                 for i in range(self.count - 1, 0, -1):
                     times[i] -= times[i - 1]

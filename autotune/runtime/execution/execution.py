@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -46,13 +45,21 @@ class TimedGroups(Sequence[GroupRun]):
     Does not hold the table: what remembers runs must not keep an old version's memory.
     """
 
+    __slots__ = ("_made", "clock_hz", "layout", "nanoseconds")
+
     def __init__(
         self, table: ProgramTable, clock_hz: float, nanoseconds: npt.NDArray[np.int64]
     ) -> None:
         self.layout, self.clock_hz, self.nanoseconds = table.layout, clock_hz, nanoseconds
+        self._made: tuple[GroupRun, ...] | None = None
 
-    @cached_property
+    @property
     def _runs(self) -> tuple[GroupRun, ...]:
+        if self._made is None:
+            self._made = self._executions()
+        return self._made
+
+    def _executions(self) -> tuple[GroupRun, ...]:
         cycles, altered = self.clock_hz * 1e-9, self.layout.altered
         pairs = zip(self.layout.steps, self.nanoseconds.tolist(), strict=True)
         return tuple(
@@ -172,6 +179,24 @@ def _execute_at_once(
     outputs = executable.run(inputs, nanoseconds)
     runs = TimedGroups(table, target.spec.clock_hz, nanoseconds)
     return outputs, RunTrace(runs, table.plan_version, table.model_version, runs.layout)
+
+
+def execute_as_given(
+    table: ProgramTable, clock_hz: float, inputs: Mapping[str, npt.NDArray[Any]]
+) -> tuple[dict[str, npt.NDArray[Any]], RunTrace] | None:
+    """Run all steps on the arrays that a user gives, by one compiled call: its memory is all that a run needs of ours.
+
+    Returns what ``execute`` does. Returns None, and runs nothing, where the table has no such call, or an input is not a
+    C-contiguous float32 array of its shape.
+    """
+    executable = table.executable
+    if executable is None or executable.call is None:
+        return None
+    done = executable.call(inputs)
+    if done is None:
+        return None
+    runs = TimedGroups(table, clock_hz, done[1])
+    return done[0], RunTrace(runs, table.plan_version, table.model_version, runs.layout)
 
 
 def run_group(step: GroupStep, target: Target, values: dict[str, Array]) -> Execution:

@@ -58,6 +58,11 @@ class IoAdapter:
         self._plain = not self._typed and not has_integers(graph)
         self._proved: Mapping[str, Interval] = {}
 
+    @property
+    def is_plain(self) -> bool:
+        """True if float32 arrays of the right shapes are fed as they are given, and outputs returned as they are made."""
+        return self._plain and not self._leaving and not self.ranges
+
     @cached_property
     def _constants(self) -> Mapping[str, Interval]:
         """Intervals of constants that decide integers, computed once."""

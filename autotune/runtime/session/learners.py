@@ -76,6 +76,8 @@ class Learners:
         if request.online:
             self.tuner = self._start_tuning(opened, initial, request)
             self.trainer = self._start_learning(initial, request)
+        self.take_part = not self.are_none or self._placed is not None
+        """True if requests run by them."""
 
     def _place(self, devices: DeviceSet, initial: InitialTable, request: OpenRequest) -> PlacedRuns:
         """Start the threads of several devices."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from autotune.isa.formats import Format
 from autotune.isa.program import Program, Role
-from autotune.kernels.native.executor import NOWHERE, Plan, ThreadPool, addresses
+from autotune.kernels.native.executor import NOWHERE, Call, Plan, ThreadPool, addresses
 from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.compiling.memory import populated_floats
@@ -143,6 +143,18 @@ class Executable:
         self._narrow = narrow
         self._only_made = tuple(network.outputs) == self._direct
         self.part_count = len(network.parts)
+        self.call = self._whole_call()
+        """Runs what ``run`` does on a dict of inputs that may need conversion, and gives the nanoseconds of each part; returns
+        None where they do. None where a run converts or copies what it has computed."""
+
+    def _whole_call(self) -> Call | None:
+        network = self._network
+        stored = {network.format(x) for x in (*network.inputs, *network.outputs)}
+        if not self._only_made or stored - {Format.FP32}:
+            return None
+        inputs = [(x, network.shapes[x]) for x in network.inputs]
+        outputs = [(x, network.shapes[x], memory.maker) for x, memory in self._made]
+        return Call(self._plan, self._memory, inputs, outputs)
 
     def _table(self, part: Part, read: Container[int]) -> list[tuple[int, int]]:
         """Pointer and byte of every tensor of a part; of constants, those that are ``read``."""
