@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.session.session import Session
 from autotune.runtime.variants.variants import names_of
 from autotune.schedule.schedule import Schedule
+from autotune.targets.native.running.sampling import Reading, Sample, Visit
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner.choice import Choice
@@ -32,6 +34,9 @@ from autotune.tuner.network_cost import NetworkCost, PartCost
 from autotune.tuner.objective import Objective
 from autotune.tuner.progress import Progress
 from autotune.tuner.ranking import Ranking
+
+if TYPE_CHECKING:  # predictions measure nothing
+    from autotune.targets.native.running.reference import Reference
 
 MEASURED = (
     "mlp", "transformer_block", "bert_small", "gru", "lstm_layer", "attention", "mobilenet_v2", "light_squeezenet",
@@ -43,8 +48,11 @@ PHASE = "run networks"
 """Phase of a calibration's progress."""
 PASSES = 2
 """Times that all of them are run, one after the other: the machine may be slow for seconds."""
-RUN_SECONDS, FEWEST_RUNS, MOST_RUNS = 0.25, 7, 1000
-"""Time that a network runs in a pass, and bounds of its runs."""
+RUN_SECONDS, FEWEST_VISITS, VISIT_SECONDS = 0.25, 7, 0.01
+"""Time that a network runs in a pass, in so many visits at least, and time of a visit: runs between two readings of the
+reference."""
+CALM_SECONDS = 0.02
+"""Time that a visit waits for a calm machine at most."""
 
 Price = Callable[[Group, Schedule], tuple[float, float, float]]
 """Cycles of a group by a schedule alone, with the bounds of their interval."""
@@ -61,44 +69,82 @@ class NetworkTime:
 
 @dataclass(frozen=True, slots=True)
 class TimedNetwork:
-    """A network as a session runs it: groups with schedules in running order, names of constants, median seconds of a run."""
+    """A network as a session runs it: groups with schedules in running order, names of constants, and what a run takes while the
+    machine is calm, at its usual clock; ``plain_seconds`` are the median of all runs, whatever the machine did."""
 
     name: str
     choices: tuple[Choice, ...]
     constants: frozenset[str]
     seconds: float
+    plain_seconds: float
+
+
+@runtime_checkable
+class Referenced(Protocol):
+    """A target that tells how calm its machine is."""
+
+    def reference(self) -> Reference | None:
+        """Return what tells it; None where nothing does."""
+        ...
 
 
 def timed_networks(
     names: Sequence[str], target: Target, heard: Progress, seed: int = 0
 ) -> list[TimedNetwork]:
-    """Run networks by their heuristic plans; of ``PASSES`` the fastest counts."""
-    found: dict[str, TimedNetwork] = {}
+    """Run networks by their heuristic plans, ``PASSES`` times one after the other.
+
+    They are measured as groups are, so that one predicts the other: visits to a calm machine count, at its usual clock, and of
+    these the lower quartile.
+    """
+    visits: dict[str, list[Visit]] = {name: [] for name in names}
+    groups: dict[str, tuple[Choice, ...]] = {}
+    constants: dict[str, frozenset[str]] = {}
+    reference = target.reference() if isinstance(target, Referenced) else None
     for step in range(PASSES):
         for place, name in enumerate(names):
             heard(PHASE, step * len(names) + place, PASSES * len(names))
-            timed = _timed(name, target, seed)
-            if name not in found or timed.seconds < found[name].seconds:
-                found[name] = timed
+            with Session(name, target) as session:
+                visits[name] += _visits(session, reference, seed)
+                choices = session.table.choices
+                groups[name] = tuple(one for one in choices if one.schedule is not None)
+                constants[name] = frozenset(session.graph.constants)
     heard(PHASE, PASSES * len(names), PASSES * len(names))
-    return list(found.values())
-
-
-def _timed(name: str, target: Target, seed: int) -> TimedNetwork:
-    with Session(name, target) as session:
-        inputs = session.draw_inputs(np.random.default_rng(seed))
-        for _ in range(3):
-            session.run(inputs)
-        took: list[float] = []
-        end = time.perf_counter() + RUN_SECONDS
-        while len(took) < FEWEST_RUNS or (time.perf_counter() < end and len(took) < MOST_RUNS):
-            begin = time.perf_counter()
-            session.run(inputs)
-            took.append(time.perf_counter() - begin)
-        choices = tuple(one for one in session.table.choices if one.schedule is not None)
-        return TimedNetwork(
-            name, choices, frozenset(session.graph.constants), statistics.median(took)
+    return [
+        TimedNetwork(
+            name,
+            groups[name],
+            constants[name],
+            Sample(tuple(visits[name])).nanoseconds * 1e-9,
+            statistics.median(visit.nanoseconds[0] for visit in visits[name]) * 1e-9,
         )
+        for name in names
+    ]
+
+
+def _visits(session: Session, reference: Reference | None, seed: int) -> Iterator[Visit]:
+    """Give visits to a network, each with the median of its runs."""
+    inputs = session.draw_inputs(np.random.default_rng(seed))
+    for _ in range(3):
+        session.run(inputs)
+    read = Reading if reference is None else reference.read
+    end, count = time.perf_counter() + RUN_SECONDS, 0
+    while count < FEWEST_VISITS or time.perf_counter() < end:
+        if reference is not None:
+            reference.await_calm(CALM_SECONDS)
+        before = read()
+        took: list[int] = []
+        while not took or sum(took) < 1e9 * VISIT_SECONDS:
+            begin = time.perf_counter_ns()
+            session.run(inputs)
+            took.append(time.perf_counter_ns() - begin)
+        after = read()
+        yield Visit(
+            np.array([statistics.median_low(took)], np.int64),
+            (before.clock + after.clock) / 2,
+            max(before.crowding, after.crowding),
+            max(before.distance, after.distance),
+        )
+        count += 1
 
 
 def load_of(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -23,6 +26,7 @@ from autotune.runtime.network_times import (
     with_networks,
 )
 from autotune.targets.native.cpu.host import available
+from autotune.targets.native.running.sampling import Reading
 from autotune.targets.opening import target
 
 NAMES = (
@@ -53,6 +57,45 @@ def test_a_calibration_runs_networks_and_its_model_tells_how_far_it_errs(
     assert model.composition is not None
     assert model.metrics["whole_networks"] == len(NAMES)
     assert told[-1] == (network_times.PHASE, 2 * len(NAMES), 2 * len(NAMES))
+
+
+class Slowing:
+    """A session whose runs take a millisecond, and the reference of a machine: ``readings`` come in turn, over and over."""
+
+    def __init__(self, *readings: Reading) -> None:
+        self._readings = itertools.cycle(readings)
+        self.runs = 0
+
+    def draw_inputs(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        return {}
+
+    def run(self, inputs: dict[str, np.ndarray]) -> None:
+        self.runs += 1
+        time.sleep(1e-3)
+
+    def await_calm(self, seconds: float) -> float:
+        return 0.0
+
+    def read(self) -> Reading:
+        return next(self._readings)
+
+
+def test_a_visit_to_a_network_is_told_by_the_usual_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network_times, "RUN_SECONDS", 0.0)
+    slow = Slowing(Reading(clock=0.4), Reading(clock=0.6))
+    visits = list(network_times._visits(slow, slow, 0))
+    assert len(visits) == network_times.FEWEST_VISITS
+    assert slow.runs > len(visits), "a visit is several runs of a short network"
+    assert {visit.clock for visit in visits} == {0.5}
+    assert all(visit.nanoseconds[0] >= 1e6 for visit in visits)
+    assert visits[0].least == pytest.approx(0.5 * visits[0].nanoseconds[0], abs=1)
+
+
+def test_a_crowded_visit_to_a_network_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network_times, "RUN_SECONDS", 0.0)
+    crowded = Slowing(Reading(), Reading(crowding=2.0), Reading(), Reading())
+    unrest = [x.unrest > 1.0 for x in network_times._visits(crowded, crowded, 0)]
+    assert unrest == [i % 2 == 0 for i in range(len(unrest))]
 
 
 def test_machines_whose_programs_are_emulated_run_no_network() -> None:

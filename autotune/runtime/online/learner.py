@@ -16,11 +16,27 @@ from autotune.runtime.online.online_dataset import OnlineDataset
 from autotune.runtime.online.remeasure import remeasure, sample
 from autotune.runtime.online.replanning import Replanner
 from autotune.runtime.online.run_monitor import Followed, Reason, RunMonitor
+from autotune.store.records import Record
+from autotune.store.store import Store
 from autotune.targets.protocol import ExclusiveTarget
+from autotune.targets.spec import HardwareSpec, Memory
 
+SEARCH = "search"
+"""Source of what searches measured."""
 PATIENCE_RUNS = 64
 """Drift that shows again within so many runs of the last answer is noise that no model can learn:
 the error is accepted as it is, instead of retraining for ever."""
+
+
+def known_records(store: Store, spec: HardwareSpec) -> list[Record]:
+    """Return what learning on a machine begins with: all measurements of it; on a CPU none of searches.
+
+    A search times groups within a network whose concatenations may copy nothing, by plans that no session runs.
+    """
+    records = store.records(spec.profile_id)
+    if spec.memory is not Memory.CACHED:
+        return records
+    return [record for record in records if record.source != SEARCH]
 
 
 class Learner(Generic[M]):
@@ -31,7 +47,7 @@ class Learner(Generic[M]):
         self._work, self._state, self._learning = work, state, learning
         self._rng = np.random.default_rng(work.options.seed)
         self._runs_here = isinstance(work.target, ExclusiveTarget)
-        records = work.store.records(work.target.spec.profile_id)
+        records = known_records(work.store, work.target.spec)
         self._dataset = OnlineDataset(records, state.since_seconds, state.trained_until_seconds)
         self._monitor = RunMonitor(
             self._dataset,

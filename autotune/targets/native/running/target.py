@@ -30,6 +30,7 @@ from autotune.targets.spec import HardwareSpec
 if TYPE_CHECKING:  # a kept network runs without verifier, loader and measuring
     from autotune.targets.native.linking.loader import Bound
     from autotune.targets.native.linking.step_profile import ProgramProfile
+    from autotune.targets.native.running.reference import Reference
     from autotune.targets.native.running.sampling import Sample
 
 K = TypeVar("K")
@@ -177,6 +178,13 @@ class NativeTarget:
     def workshop(self) -> Workshop:
         """Return what executables of one network's plans may share, none of it made yet."""
         return Workshop(_compiler())
+
+    def reference(self) -> Reference | None:
+        """Return what tells how calm the machine is on the cores of a run; None where no code is generated."""
+        from autotune.targets.native.running.reference import reference  # a session runs without
+
+        compiler = _compiler()
+        return None if compiler is None else reference(_pool(self.threads), compiler, self.threads)
 
     def profile(
         self, network: Network, inputs: Mapping[str, npt.NDArray[np.float32]], repeats: int
