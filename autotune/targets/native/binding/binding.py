@@ -24,6 +24,7 @@ from autotune.targets.native.binding.call import Call, Operand, Space
 from autotune.targets.native.binding.narrow_packing import NarrowPacked
 from autotune.targets.native.binding.narrow_panels import narrow_packed
 from autotune.targets.native.binding.packing import GROWTH, Packed, packed
+from autotune.targets.native.binding.residual_products import with_residual
 from autotune.targets.native.binding.tile_runs import with_run
 from autotune.targets.native.binding.vector_runs import ROUNDED, Piece, RunWriter, generable
 from autotune.targets.native.binding.words import word_call
@@ -91,11 +92,12 @@ class Binder:
     ) -> None:
         """Add the call of a run at its ``last`` place, with the product at ``ahead`` if both are one."""
         call = self._called(run)
-        joint = (
-            None if ahead is None else with_run(found[ahead.place], ahead, run, call, self.reads)
-        )
-        if ahead is not None and joint is not None:
-            del found[ahead.place]
+        joint = None
+        if ahead is not None:
+            given = found[ahead.place], ahead, run, call, self.reads
+            joint = with_run(*given) or with_residual(*given)
+            if joint is not None:
+                del found[ahead.place]
         found[last] = joint or call
 
     def _called(self, run: RunWriter) -> Call:

@@ -155,12 +155,19 @@ class TileEnd:
         for at, value in enumerate(sums):
             row, column = divmod(at, self.columns.vectors)
             term = bias[row if loops.bias_row else column] if bias else ""
-            if shape.has_residual:
-                place, count = self._place(self.ends.r, self.rows.r, at, loops.vector.r)
-                added = load_lanes(self.writer, self.isa, place, count, loops.vector.r)
-                term = self._plus(term, added) if term else added
-            done.append(self._activated(self._scaled(value, term)))
+            residual = self._residual(at) if shape.has_residual else ""
+            if residual and not shape.adds_last:
+                term = self._plus(term, residual) if term else residual
+            ended = self._scaled(value, term)
+            if residual and shape.adds_last:
+                ended = self._plus(ended, residual)
+            done.append(self._activated(ended))
         return done
+
+    def _residual(self, at: int) -> str:
+        stride = self.loops.vector.r
+        place, count = self._place(self.ends.r, self.rows.r, at, stride)
+        return load_lanes(self.writer, self.isa, place, count, stride)
 
     def _bias(self) -> list[str]:
         if self.loops.bias_row:

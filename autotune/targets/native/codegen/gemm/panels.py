@@ -63,7 +63,8 @@ def goes_in_blocks(shape: GemmShape, loops: Loops, width: int) -> bool:
         or loops.reductions[0].broadcast != 1
     ):
         return False
-    if loops.depth > MOST_STEPS and (shape.accumulate is not When.NEVER or shape.has_residual):
+    in_place = shape.accumulate is not When.NEVER or (shape.has_residual and not shape.adds_last)
+    if loops.depth > MOST_STEPS and in_place:
         return False
     if 4 * loops.depth * loops.vector.size <= MIDDLE_BYTES:
         return False

@@ -39,6 +39,8 @@ class GemmShape:
     [ceil(V/NR)][k2·k1·k0][NR] with zeros behind the V-th; its strides then only choose the axis.
     Elements of panels are of ``panel_format``, and widened in registers. ``lanes`` is the axis that they run
     along, None where ``vector_axis`` may choose it. c of a ``c_format`` is written once, rounded, and never read.
+    With ``adds_last`` r, which lies apart from c, is added to scale·c + bias, which was rounded, as by an instruction of
+    its own.
     With a ``group``, m is several groups of so many outputs, and each reads its own k0 of b, as many as it has
     outputs: those of a group behind those of the one before.
     BY_LEVEL goes by the kernel's one number, the reduction loop's trip: accumulates unless it is 0,
@@ -75,6 +77,7 @@ class GemmShape:
     p1: float = 0.0
     scale: float = 1.0
     adds: bool = False
+    adds_last: bool = False
     panel: int | None = None
     panel_format: Format = Format.FP32
     lanes: VectorAxis | None = None

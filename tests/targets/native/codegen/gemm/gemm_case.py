@@ -66,6 +66,7 @@ def shapes(draw: st.DrawFn) -> GemmShape:
         p1=high,
         scale=draw(st.sampled_from([1.0, 1.0, 0.37])),
         adds=draw(st.booleans()),
+        adds_last=draw(st.booleans()),
     )  # fmt: skip
 
 
