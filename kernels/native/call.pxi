@@ -47,7 +47,7 @@ cdef class Call:
         free(self.ranks)
         free(self.extents)
 
-    def __call__(self, inputs):
+    def run(self, inputs):
         """Run once. Return the outputs by name, and the nanoseconds of each program.
 
         Return None, and run nothing, unless ``inputs`` is a dict of one C-contiguous float32 array of the right shape

@@ -192,7 +192,7 @@ def execute_as_given(
     executable = table.executable
     if executable is None or executable.call is None:
         return None
-    done = executable.call(inputs)
+    done = executable.call.run(inputs)
     if done is None:
         return None
     runs = TimedGroups(table, clock_hz, done[1])

@@ -46,7 +46,7 @@ def drawn() -> dict[str, np.ndarray]:
 
 def test_kernels_find_the_inputs_and_a_new_output_of_the_right_shape() -> None:
     case, inputs = Case(), drawn()
-    done = case.call(inputs)
+    done = case.call.run(inputs)
     assert done is not None
     outputs, nanoseconds = done
     assert list(outputs) == ["out"]
@@ -60,7 +60,7 @@ def test_kernels_find_the_inputs_and_a_new_output_of_the_right_shape() -> None:
 def test_a_maker_gives_the_output_and_the_order_of_inputs_does_not_matter() -> None:
     made = np.zeros((4, 2), np.float32)
     case, inputs = Case(lambda: made), drawn()
-    done = case.call(dict(reversed(inputs.items())))
+    done = case.call.run(dict(reversed(inputs.items())))
     assert done is not None and done[0]["out"] is made
     assert case.logged[:2] == [inputs["a"].ctypes.data, inputs["b"].ctypes.data]
 
@@ -92,7 +92,7 @@ OTHER_INPUTS: dict[str, Callable[[dict[str, np.ndarray]], object]] = {
 @pytest.mark.parametrize("kind", OTHER_INPUTS)
 def test_inputs_that_need_conversion_or_an_error_run_nothing(kind: str) -> None:
     case = Case()
-    assert case.call(OTHER_INPUTS[kind](drawn())) is None
+    assert case.call.run(OTHER_INPUTS[kind](drawn())) is None
     assert case.logged == []
 
 
@@ -101,7 +101,7 @@ def test_a_mapping_that_is_no_dict_is_left_to_others() -> None:
         """Finds its values when they are asked for."""
 
     case, lazy = Case(), Lazy(drawn())
-    assert isinstance(lazy, Mapping) and case.call(lazy) is None
+    assert isinstance(lazy, Mapping) and case.call.run(lazy) is None
 
 
 def test_a_plan_with_more_pointers_than_tensors_is_refused() -> None:

@@ -106,11 +106,16 @@ def _lies_apart(result: Operand, read: Sequence[Operand], leaf: Leaf, run: RunWr
 def _joined(shape: GemmShape, run: VectorRun, added: _Addition) -> GemmShape | None:
     """The product that ends with the addition; None where its lanes would run along another axis, or across the residual's rows."""
     (c_m, c_n1, c_n0), (r_m, r_n1, r_n0) = run.outputs[0].strides, run.inputs[added.residual]
-    joined = replace(
-        shape,
-        c_m=c_m,
-        c_n1=c_n1,
-        c_n0=c_n0,
+    unpacked = replace(shape, panel=None, c_m=c_m, c_n1=c_n1, c_n0=c_n0)
+    axis = vector_axis(unpacked)
+    extent, step = (shape.m, r_m) if axis is VectorAxis.M else (shape.n0, r_n0)
+    if axis is not vector_axis(shape) or (step != 1 and extent > 1):
+        return None
+    if shape.epilogue is When.NEVER:  # what it says of an end does not count
+        unpacked = replace(unpacked, scale=1.0, bias=BiasAxis.NONE)
+    return replace(
+        unpacked,
+        panel=shape.panel,
         r_m=r_m,
         r_n1=r_n1,
         r_n0=r_n0,
@@ -121,8 +126,3 @@ def _joined(shape: GemmShape, run: VectorRun, added: _Addition) -> GemmShape | N
         p0=added.fn.p0,
         p1=added.fn.p1,
     )
-    if shape.epilogue is When.NEVER:  # what it says of an end does not count
-        joined = replace(joined, scale=1.0, bias=BiasAxis.NONE)
-    axis = vector_axis(joined)
-    extent, step = (joined.m, r_m) if axis is VectorAxis.M else (joined.n0, r_n0)
-    return joined if axis is vector_axis(shape) and (step == 1 or extent == 1) else None

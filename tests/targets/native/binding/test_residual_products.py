@@ -14,6 +14,7 @@ from autotune.isa.functions import UnaryFn
 from autotune.isa.program import Program, Role
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind
+from autotune.schedule.schedule import Schedule
 from autotune.targets.native.binding import binding
 from autotune.targets.native.codegen.gemm.blocks import BlockWriter
 from autotune.targets.native.codegen.gemm.shape import GemmShape
@@ -148,6 +149,19 @@ def test_a_result_that_is_wanted_too_stays_apart(compiler: Compiler) -> None:
     y = dense(b, 12, 20, 64)
     z = b.add(OpKind.ADD, y, b.input("r", (12, 64)))
     program = program_of(b.build([y, z]))
+    assert not [x for x in kernels(program) if isinstance(x, GemmShape) and x.adds_last]
+    check(program, compiler)
+
+
+def test_lanes_of_packed_weights_stay_along_their_axis(compiler: Compiler) -> None:
+    """The sum leaves the group the other way round, so that its elements in lanes would lie apart."""
+    b = GraphBuilder("turned")
+    y = convolution(b, 24, 8, 40)
+    r = b.add(OpKind.TRANSPOSE, b.input("r", (1, 8, 40, 41)), perm=(0, 2, 3, 1))
+    z = b.add(OpKind.RELU, b.add(OpKind.ADD, y, r))
+    graph = b.build([b.add(OpKind.TRANSPOSE, z, perm=(0, 3, 1, 2))])
+    pieces_of_rows = Schedule.from_json("[[[1,8,11,32],[2,3,0,1],[24],1,1]]")
+    program = lower(Group.from_graph(graph, [op.name for op in graph.ops]), pieces_of_rows, SPEC)
     assert not [x for x in kernels(program) if isinstance(x, GemmShape) and x.adds_last]
     check(program, compiler)
 
