@@ -25,7 +25,7 @@ from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.session.session import Session
 from autotune.runtime.variants.variants import names_of
 from autotune.schedule.schedule import Schedule
-from autotune.targets.native.running.sampling import Reading, Sample, Visit
+from autotune.targets.native.running.sampling import Sample, Visit, always_calm
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner.choice import Choice
@@ -126,7 +126,7 @@ def _visits(session: Session, reference: Reference | None, seed: int) -> Iterato
     inputs = session.draw_inputs(np.random.default_rng(seed))
     for _ in range(3):
         session.run(inputs)
-    read = Reading if reference is None else reference.read
+    read = always_calm if reference is None else reference.read
     end, count = time.perf_counter() + RUN_SECONDS, 0
     while count < FEWEST_VISITS or time.perf_counter() < end:
         if reference is not None:
@@ -137,13 +137,7 @@ def _visits(session: Session, reference: Reference | None, seed: int) -> Iterato
             begin = time.perf_counter_ns()
             session.run(inputs)
             took.append(time.perf_counter_ns() - begin)
-        after = read()
-        yield Visit(
-            np.array([statistics.median_low(took)], np.int64),
-            (before.clock + after.clock) / 2,
-            max(before.crowding, after.crowding),
-            max(before.distance, after.distance),
-        )
+        yield Visit.between(before, np.array([statistics.median_low(took)], np.int64), read())
         count += 1
 
 

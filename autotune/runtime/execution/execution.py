@@ -184,7 +184,7 @@ def _execute_at_once(
 def execute_as_given(
     table: ProgramTable, clock_hz: float, inputs: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[dict[str, npt.NDArray[Any]], RunTrace] | None:
-    """Run all steps on the arrays that a user gives, by one compiled call: its memory is all that a run needs of ours.
+    """Run all steps on the arrays that a user gives, by one compiled call.
 
     Returns what ``execute`` does. Returns None, and runs nothing, where the table has no such call, or an input is not a
     C-contiguous float32 array of its shape.

@@ -1,4 +1,4 @@
-"""A plan run on arrays by name, by one call: what it takes, what it makes, and what it leaves to others."""
+"""A call runs a plan on arrays by name. It makes the outputs, and declines inputs that need conversion."""
 
 from __future__ import annotations
 

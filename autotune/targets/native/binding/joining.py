@@ -83,7 +83,7 @@ def _dimensions(product: Sizes, run: Sizes) -> tuple[tuple[int, ...], ...] | Non
 def _strides(
     strides: Sequence[int], sizes: Sequence[int], chosen: Sequence[tuple[int, ...]]
 ) -> tuple[int, ...] | None:
-    """An operand's strides by dimension of the product; None where those that make one up do not join."""
+    """An operand's strides by dimension of the product; None where one has no single step."""
     found: list[int] = []
     for dims in chosen:
         step = strides[dims[0]] if dims else 0

@@ -104,7 +104,8 @@ def _lies_apart(result: Operand, read: Sequence[Operand], leaf: Leaf, run: RunWr
 
 
 def _joined(shape: GemmShape, run: VectorRun, added: _Addition) -> GemmShape | None:
-    """The product that ends with the addition; None where its lanes would run along another axis, or across the residual's rows."""
+    """The product that ends with the addition. None where lanes would run along another axis, or where the residual's elements in
+    lanes would not be neighbours."""
     (c_m, c_n1, c_n0), (r_m, r_n1, r_n0) = run.outputs[0].strides, run.inputs[added.residual]
     unpacked = replace(shape, panel=None, c_m=c_m, c_n1=c_n1, c_n0=c_n0)
     axis = vector_axis(unpacked)

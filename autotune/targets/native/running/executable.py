@@ -144,8 +144,8 @@ class Executable:
         self._only_made = tuple(network.outputs) == self._direct
         self.part_count = len(network.parts)
         self.call = self._whole_call()
-        """Runs what ``run`` does on a dict of inputs that may need conversion, and gives the nanoseconds of each part; returns
-        None where they do. None where a run converts or copies what it has computed."""
+        """Runs the network on a user's dict of inputs, and gives outputs and the nanoseconds of each part. It declines inputs that
+        need conversion. None where tensors are stored narrow, or where an output is a view."""
 
     def _whole_call(self) -> Call | None:
         network = self._network

@@ -84,6 +84,12 @@ class Visit:
     def __post_init__(self) -> None:
         assert self.nanoseconds.size, "a visit of nothing"
 
+    @classmethod
+    def between(cls, before: Reading, nanoseconds: Ints, after: Reading) -> Visit:
+        """Return a visit between two readings of the reference."""
+        clock, crowding = (before.clock + after.clock) / 2, max(before.crowding, after.crowding)
+        return cls(nanoseconds, clock, crowding, max(before.distance, after.distance))
+
     @property
     def least(self) -> int:
         """Nanoseconds of the fastest repeat at the usual clock."""
@@ -211,9 +217,7 @@ class Sampling:
     def visit(self) -> Sample | None:
         """Repeat for a while; the sample once it is enough, None while another visit is wanted."""
         self._begin()
-        before, times, after = self._read(), self._repeated(), self._read()
-        clock, crowding = (before.clock + after.clock) / 2, max(before.crowding, after.crowding)
-        self._visits.append(Visit(times, clock, crowding, max(before.distance, after.distance)))
+        self._visits.append(Visit.between(self._read(), self._repeated(), self._read()))
         sample = Sample(tuple(self._visits))
         long = self._spent >= MOST_NANOSECONDS and len(self._visits) >= LEAST_VISITS
         return sample if sample.settled or long or len(self._visits) >= MOST_VISITS else None
