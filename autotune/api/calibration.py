@@ -11,11 +11,12 @@ from autotune.api.open_store import opened
 from autotune.arguments import integer_of, seconds_of
 from autotune.cost_model.predictor import Predictor
 from autotune.errors import InputError
+from autotune.frontend.export.file_nodes import FileNodes
 from autotune.graph.accuracy import Accuracy
 from autotune.measure.cluster.cluster import Cluster, check_workers, opened_cluster
 from autotune.operators.axes import Layout
 from autotune.runtime.network_times import predict_network_time, with_networks
-from autotune.runtime.session.defaults import choose_accuracy, choose_target
+from autotune.runtime.session.defaults import choose_accuracy, choose_target, resolve_model
 from autotune.store.store import Store
 from autotune.targets.opening import plugin_target
 from autotune.targets.plugins.model_target import ModelTarget
@@ -109,11 +110,13 @@ def _calibrate_plugin(
     workers: int | str | Cluster | None,
 ) -> GroupCalibration:
     graphs = load_all(models, Layout.CHANNELS_FIRST, progress)
+    files = [FileNodes.read(resolve_model(model)) for model in models]
     with opened_cluster(workers) as cluster, opened(store) as records:
         return calibrate_groups(
             machine,
             budget=GROUP_BUDGET if budget is None else integer_of(budget, "budget", 1),
             graphs=graphs,
+            files=files,
             seed=integer_of(seed, "seed", 0),
             store=records,
             progress=progress,
@@ -177,6 +180,7 @@ def search_configuration(
             graph,
             machine,
             stored_model(records, machine),
+            nodes=FileNodes.read(resolve_model(model)),
             measure=integer_of(measure, "measure", 1),
             store=records,
             progress=progress,

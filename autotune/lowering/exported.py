@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from autotune.errors import ScheduleError
+from autotune.frontend.export.file_nodes import typed_inputs, with_weights
 from autotune.frontend.export.model import export_model, row_numbers
 from autotune.fusion.analysis import analyse
+from autotune.fusion.file_part import FilePart
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.fusion.standalone import drawn_inputs, standalone
@@ -23,21 +25,25 @@ from autotune.targets.spec import HardwareSpec
 def export_candidate(
     group: Group, schedule: Schedule, spec: HardwareSpec | None = None
 ) -> ExportedGroup:
-    """Return a candidate's model and drawn inputs; groups of equal key give equal ones.
+    """Return a candidate's model and drawn inputs; groups of equal key give equal ones, but for parts of a file, which are the
+    nodes of that file.
 
     Stands in for ``lower``. A machine without a ``spec`` has no schedules but configurations; one with a spec gets the
     decisions of each nest as a dict: ``result`` names what it computes, ``shape`` has its extents, the others are those of ``NestSchedule``.
     Raises ``ModelError`` for an operator that ONNX does not have.
     """
+    values = dict(schedule.values) if isinstance(schedule, Configuration) else {}
+    decisions = () if spec is None else _decisions(group, schedule)
+    if isinstance(group, FilePart):
+        inputs = typed_inputs(group.model, drawn_inputs(group))
+        return ExportedGroup(with_weights(group.model), inputs, values, decisions)
     alone = standalone(group.canonical)
     numbers = row_numbers(alone)
-    inputs = {
+    drawn = {
         x: value.astype(np.int64) if x in numbers else value
         for x, value in drawn_inputs(group.canonical).items()
     }
-    values = dict(schedule.values) if isinstance(schedule, Configuration) else {}
-    decisions = () if spec is None else _decisions(group, schedule)
-    return ExportedGroup(export_model(alone), inputs, values, decisions)
+    return ExportedGroup(export_model(alone), drawn, values, decisions)
 
 
 def _decisions(group: Group, schedule: Schedule) -> tuple[dict[str, Any], ...]:

@@ -17,6 +17,7 @@ from autotune.cost_model.replay_set import judge_refit
 from autotune.datasets import random_graphs
 from autotune.display import Card, Displayed
 from autotune.errors import ProgramError, StoreError, TargetError
+from autotune.frontend.export.file_nodes import FileNodes
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.lowering.exported import export_candidate
@@ -32,6 +33,7 @@ from autotune.targets.plugins.tunables import Tunables, from_text
 from autotune.targets.plugins.tunables import drawn as drawn_configuration
 from autotune.tuner.budget import check_budget
 from autotune.tuner.failures import FailureCount, count_failures
+from autotune.tuner.file_groups import group_of
 from autotune.tuner.gate import note, save_better
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import in_fixed_order, to_record
@@ -109,6 +111,7 @@ def calibrate_groups(
     *,
     budget: int = GROUP_BUDGET,
     graphs: Sequence[Graph] = (),
+    files: Sequence[FileNodes | None] = (),
     seed: int = 0,
     store: Store,
     progress: Progress | None = None,
@@ -118,6 +121,7 @@ def calibrate_groups(
 ) -> GroupCalibration:
     """Measure ``budget`` groups drawn from ``graphs`` and the workload generator, then train and store the model.
 
+    ``files`` are those that the graphs were imported from, in their order; a group is then measured as the file's own nodes.
     Further groups are drawn for those that fail, as many again at most. Equal graphs and seed draw equal groups, and
     what the store knows is not measured again. Raises ``ProgramError`` if every group fails, ``TargetError`` if many
     in a row hang, ``StoreError`` if too few succeed, or before anything is measured for too small a budget.
@@ -130,7 +134,7 @@ def calibrate_groups(
         check_budget(target.name, budget, len(succeeded), MIN_GROUPS)
         runner = Runner(target, workers, export_candidate, time_limit_seconds)  # type: ignore[arg-type]
         measuring = _Measuring(runner, target, store, {_key(r) for r in known}, heard)
-        sampled = _configured(sample_groups(graphs, seed), target.tunables, seed)
+        sampled = _configured(sample_groups(graphs, seed, files), target.tunables, seed)
         draws = _different(sampled, MOST_DRAWN * budget)
         while drawn := list(islice(draws, budget - len(succeeded & measuring.seen))):
             succeeded |= measuring.run(drawn)
@@ -264,21 +268,28 @@ def _different(drawn: Iterator[Candidate], budget: int) -> Iterator[Candidate]:
             return
 
 
-def sample_groups(graphs: Sequence[Graph], seed: int) -> Iterator[Candidate]:
+def sample_groups(
+    graphs: Sequence[Graph], seed: int, files: Sequence[FileNodes | None] = ()
+) -> Iterator[Candidate]:
     """Give endless groups for machines without schedules: first each network whole, then single operators,
-    small connected groups and long stretches, small and large alike."""
+    small connected groups and long stretches, small and large alike.
+
+    ``files`` are those of the graphs: a group is then made of whole nodes of its file.
+    """
     rng = np.random.default_rng(seed)
-    for graph in graphs:
-        yield from _sized(graph, [op.name for op in graph.ops], graph.name, whole=True)
+    networks = list(zip(graphs, files or [None] * len(graphs), strict=True))
+    for graph, nodes in networks:
+        yield from _sized(graph, [op.name for op in graph.ops], nodes, graph.name, whole=True)
     number = 0
     while True:
         if graphs and rng.random() < FROM_GRAPHS:
-            graph = graphs[int(rng.integers(len(graphs)))]
+            graph, nodes = networks[int(rng.integers(len(networks)))]
             network = graph.name
         else:
-            graph, network = next(random_graphs(rng, 1)), f"workload:{number}"
+            graph, nodes = next(random_graphs(rng, 1)), None
+            network = f"workload:{number}"
             number += 1
-        yield from _sized(graph, _draw(graph, rng), network)
+        yield from _sized(graph, _draw(graph, rng), nodes, network)
 
 
 def _draw(graph: Graph, rng: np.random.Generator) -> Sequence[str]:
@@ -301,12 +312,18 @@ def _draw(graph: Graph, rng: np.random.Generator) -> Sequence[str]:
 
 
 def _sized(
-    graph: Graph, names: Sequence[str], network: str, whole: bool = False
+    graph: Graph,
+    names: Sequence[str],
+    nodes: FileNodes | None,
+    network: str,
+    whole: bool = False,
 ) -> Iterator[Candidate]:
-    """Give the group unless it only renames memory, or is too large to be timed often."""
+    """Give the group unless it only renames memory, is too large to be timed often, or is nothing of the file."""
     from autotune.cost_model.additive.surroundings import Surroundings
 
-    group = Group.from_graph(graph, names)
+    group = group_of(graph, names, nodes)
+    if group is None:
+        return
     at = Surroundings(group)
     operations = sum(work.operations for work in at.works)
     held = at.weight_bytes + max(work.moved_bytes for work in at.works)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from autotune.cost_model.additive.model import AdditiveModel
 from autotune.display import Card, Displayed
 from autotune.errors import InputError, ProgramError
+from autotune.frontend.export.file_nodes import FileNodes
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.lowering.exported import export_candidate
@@ -20,6 +21,7 @@ from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.plugins.tunables import Value
 from autotune.tuner.failures import FailureCount, count_failures
+from autotune.tuner.file_groups import group_of
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import to_record
 
@@ -67,6 +69,7 @@ def search_configurations(
     target: ModelTarget,
     model: AdditiveModel,
     *,
+    nodes: FileNodes | None = None,
     measure: int = MEASURED,
     store: Store,
     progress: Progress | None = None,
@@ -75,8 +78,9 @@ def search_configurations(
 ) -> ConfigurationSearch:
     """Predict a network in all configurations, measure the ``measure`` best ones, and return the fastest.
 
-    The network is one group, for the machine fuses by itself. Measurements stay in the store. Raises ``InputError``
-    for a machine without parameters, ``ProgramError`` if every configuration fails.
+    The network is one group, for the machine fuses by itself; ``nodes`` are those of its file, which are measured then.
+    Measurements stay in the store. Raises ``InputError`` for a machine without parameters, ``ProgramError`` if every
+    configuration fails.
     """
     if not target.tunables:
         raise InputError(
@@ -84,7 +88,8 @@ def search_configurations(
             "parameters = {'threads': [1, 2]}, or ask 'autotune predict'"
         )
     heard = silent if progress is None else progress
-    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    names = [op.name for op in graph.ops]
+    group = group_of(graph, names, nodes) or Group.from_graph(graph, names)
     ranked = model.ranked(group, target.tunables)
     chosen = ranked[:measure]
     candidates = [

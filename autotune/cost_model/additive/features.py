@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -15,7 +16,7 @@ from autotune.cost_model.additive.surroundings import Neighbour, Surroundings
 from autotune.fusion.group import Group
 from autotune.operators.families import FAMILIES
 from autotune.operators.family import Work
-from autotune.operators.op import Family
+from autotune.operators.op import Family, OpKind
 
 Floats = npt.NDArray[np.float64]
 
@@ -166,12 +167,35 @@ FEATURES: tuple[FeatureRow, ...] = (
     _size("group_operators", "operators of the group", lambda w, at: len(at.works)),
 )  # fmt: skip
 
-WORK_KINDS = tuple(
-    f"{sort.name.lower()}_{part}"
-    for sort in Sort
-    for part in ("calls", "operations", "bytes", "weight_bytes")
+WEIGHT_BYTES = (1 << 20, 1 << 23, 1 << 26)
+"""Bytes of a group's constants up to which a byte of them costs the same: caches hold fewer or more."""
+PARTS = ("calls", "operations", "bytes", "outer_bytes")
+WEIGHT_PARTS = tuple(f"weight_bytes_{place}" for place in range(len(WEIGHT_BYTES) + 1))
+CONTRACTIONS = (
+    Sort.CONV, Sort.DEPTHWISE, Sort.GROUPED, Sort.PRODUCT, Sort.PRODUCT_OF_COMPUTED,
+)  # fmt: skip
+_TOGETHER = (*CONTRACTIONS, Sort.FOLLOWING)
+"""Sorts whose operators cost alike, whatever their kind."""
+_COSTED = (*(sort.name.lower() for sort in _TOGETHER), *(kind.value for kind in OpKind))
+_KINDS = tuple(
+    (name, part)
+    for place, name in enumerate(_COSTED)
+    for part in (*PARTS, *(WEIGHT_PARTS if place < len(CONTRACTIONS) else ()))
 )
-"""Counted work: of each sort the calls, the operations, the bytes of computed tensors, and of weights."""
+_COLUMNS = {name: column for column, (name, part) in enumerate(_KINDS) if part == PARTS[0]}
+WORK_KINDS = tuple(f"{name}_{part}" for name, part in _KINDS)
+"""Counted work of each sort or kind of operator: calls, operations, bytes of computed tensors, those of them that enter or
+leave the group; and for contractions bytes of weights, by the weights of the whole group."""
+_POOLED = (*PARTS, *WEIGHT_PARTS)
+POOLS = np.array(
+    [
+        len(_POOLED)
+        if part == "operations" and column < _COLUMNS[_COSTED[len(CONTRACTIONS)]]
+        else _POOLED.index(part)
+        for column, (_, part) in enumerate(_KINDS)
+    ]
+)
+"""Kinds of work that cost about the same, by number [W]: calls of all, bytes of all, operations of contractions, …"""
 
 
 def operator_features(group: Group) -> tuple[Floats, Floats]:
@@ -182,7 +206,13 @@ def operator_features(group: Group) -> tuple[Floats, Floats]:
     x[:, sizes] = np.log2(1.0 + x[:, sizes])
     counted = np.zeros((len(at.works), len(WORK_KINDS)))
     for i, work in enumerate(at.works):
-        first = 4 * sort_of(work, at)
+        sort = sort_of(work, at)
+        first = _COLUMNS[sort.name.lower() if sort in _TOGETHER else work.op.kind.value]
         weights = ELEMENT_BYTES * work.weight_elements
-        counted[i, first : first + 4] = 1, work.operations, work.moved_bytes - weights, weights
+        moved = work.moved_bytes - weights
+        counted[i, first : first + 4] = 1, work.operations, moved, at.outer_bytes(work.op)
+        if sort in CONTRACTIONS:
+            counted[i, first + 4 + bisect_left(WEIGHT_BYTES, at.weight_bytes)] = weights
+        else:
+            counted[i, first + 2] += weights
     return x, counted

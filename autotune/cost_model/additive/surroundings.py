@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
-from autotune.cost_model.additive.operator_work import OperatorWork
+from autotune.cost_model.additive.operator_work import ELEMENT_BYTES, OperatorWork
 from autotune.fusion.group import Group
 from autotune.operators.families import FAMILIES
 from autotune.operators.family import Work
@@ -154,6 +155,16 @@ class Surroundings:
     def feeds_image(self, op: Op) -> bool:
         """Return True if the result goes on to a convolution of the group."""
         return self._image_after[op.output]
+
+    def outer_bytes(self, op: Op) -> int:
+        """Return the bytes of computed tensors that an operator reads from outside of the group, or leaves for it."""
+        outer = {
+            x
+            for x in op.inputs
+            if x not in self.group.producer and x not in self.group.constants
+        }
+        outer |= {op.output} & {*self.group.outputs}
+        return ELEMENT_BYTES * sum(math.prod(self.group.type_of[x].shape) for x in outer)
 
     def bytes_since(self, op: Op) -> int:
         """Return the bytes that the group moves between making an input and reading it, the largest of

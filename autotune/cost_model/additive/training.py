@@ -12,14 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.additive.dataset import OperatorRows
+from autotune.cost_model.additive.features import POOLS
 from autotune.cost_model.forest import Forest
 
 Floats = npt.NDArray[np.float64]
 
-ROUNDS = 12
+ROUNDS = 20
 """Gauss-Newton steps of the unit costs."""
 STEP, REACH, CALM = 0.5, 0.7, 0.2
-HOLD = 0.01
+CHEAP = 0.02
+"""Quantile of groups from which the search for unit costs starts."""
+LOOSE, HOLD = 1e-4, 0.1
+"""Weight, in groups, with which costs in common stay where the search starts, and costs of a kind at those in common."""
 LEAST_SECONDS = 1e-9
 """Least cost of an operator: what fuses away keeps something for the trees to scale."""
 
@@ -72,23 +76,45 @@ def fit(data: OperatorRows, seed: int) -> Fitted:
 def fit_unit_costs(data: OperatorRows) -> tuple[float, Floats]:
     """Fit the seconds of a run and of each kind of work so that errors of logarithms are least.
 
+    What kinds cost in common (``POOLS``) comes first; each kind is then fitted beside it, and stays near it where few groups
+    tell more. Without that, one network taught what a call costs: nothing, or half a millisecond.
+    """
+    work = data.group_work
+    run = np.ones((len(data), 1))
+    pooled = np.stack(
+        [work[:, pool == POOLS].sum(axis=1) for pool in range(POOLS.max() + 1)], axis=1
+    )
+    counts = np.concatenate([run, pooled], axis=1)
+    common = _fitted_costs(data, counts, _cheapest(data, counts), LOOSE)
+    start = np.concatenate([common[:1], common[1:][POOLS]])
+    costs = _fitted_costs(data, np.concatenate([run, work], axis=1), start, HOLD)
+    return float(costs[0]), costs[1:]
+
+
+def _cheapest(data: OperatorRows, counts: Floats) -> Floats:
+    """Return what a unit of each kind [K] would cost if it alone explained a group that is cheap for it; 0 for kinds that do not occur."""
+    costs = np.zeros(counts.shape[1])
+    for kind, column in enumerate(counts.T):
+        has = column > 0
+        if has.any():
+            costs[kind] = np.quantile(data.seconds[has] / column[has], CHEAP)
+    return costs
+
+
+def _fitted_costs(data: OperatorRows, counts: Floats, start: Floats, hold: float) -> Floats:
+    """Fit the cost of a unit of each kind [K] to groups that count them [r, K], starting from ``start`` and held there with the
+    weight of ``hold`` groups.
+
     Gauss-Newton steps on non-negative least squares (Lawson and Hanson 1974, *Solving Least Squares
-    Problems*, ch. 23) with Huber's weights; a kind that hardly occurs stays near its start.
+    Problems*, ch. 23) with Huber's weights.
     """
     from scipy.optimize import nnls
 
-    counts = np.concatenate([np.ones((len(data), 1)), data.group_work], axis=1)
-    used = np.flatnonzero(counts.any(axis=0))
-    counts, seconds, weight = counts[:, used], data.seconds, data.weight
-    # each kind alone explains the cheapest of the groups that have it
-    rates = np.full(len(used), np.inf)
-    for i, column in enumerate(counts.T):
-        has = column > 0
-        rates[i] = np.min(seconds[has] / column[has])
-    typical = counts * rates
+    seconds, weight = data.seconds, data.weight
+    typical = counts * start
     kinds = typical.shape[1]
-    hold = np.sqrt(HOLD * weight.sum() / kinds) * np.eye(kinds)
-    parts: Floats = np.full(kinds, 0.5)
+    held = np.sqrt(hold) * np.eye(kinds)
+    parts: Floats = np.ones(kinds)
     for _ in range(ROUNDS):
         guess = np.maximum(typical @ parts, LEAST_SECONDS)
         error = np.log(seconds / guess)
@@ -96,14 +122,12 @@ def fit_unit_costs(data: OperatorRows) -> tuple[float, Floats]:
         rows = typical / guess[:, None] * each[:, None]
         wanted = (1.0 + np.clip(error, -REACH, REACH)) * each
         found, _ = nnls(
-            np.concatenate([rows, hold]),
-            np.concatenate([wanted, hold @ parts]),
+            np.concatenate([rows, held]),
+            np.concatenate([wanted, held.sum(axis=0)]),
             maxiter=100 * kinds,
         )
         parts = np.maximum((1.0 - STEP) * parts + STEP * found, 1e-3)
-    costs = np.zeros(1 + data.work.shape[1])
-    costs[used] = parts * rates
-    return float(costs[0]), costs[1:]
+    return parts * start
 
 
 def _grow(data: OperatorRows, run_seconds: float, unit_costs: Floats, seed: int) -> Forest:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy.typing as npt
 
 from autotune.errors import InputError, ProgramError
+from autotune.targets.native.running.target import host_reference
 from autotune.targets.plugins.timing import CLOCK_HZ, ModelTiming
 from autotune.targets.plugins.tunables import Tunables, Value, tunables_of
 from autotune.targets.protocol import Execution, Timing
@@ -25,6 +26,13 @@ SCHEDULE = "schedule"
 """The argument of functions that run a group by the tiles and loops of a ``ScheduledTarget``."""
 ARGUMENTS = ("model", "inputs", "configuration", SCHEDULE)
 """What a timing function may ask for, by the names of its parameters."""
+
+
+CPU_THREADS = "cpu_threads"
+"""Attribute of timing functions that run on this CPU, on so many threads: they are timed while it is calm, at its usual clock."""
+
+EXPORT = "nodes of the file"
+"""How groups become models. Measurements of groups that were exported otherwise are another machine's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,7 @@ class ModelTarget:
 
     def __post_init__(self) -> None:
         asked = arguments_of(self.time_model, self.name)
+        _cpu_threads(self.time_model, self.name)
         if SCHEDULE in asked:
             raise InputError(
                 f"target {self.name}: a function that takes a schedule has a spec, whose memory bounds its tiles; give "
@@ -79,7 +88,7 @@ class ModelTarget:
     def profile_id(self) -> str:
         """Hardware profile: 16 hex digits over name, identity and names of parameters."""
         names = sorted(name for name, _ in self.tunables)
-        text = "\n".join(("model target", self.name, self.identity, *names))
+        text = "\n".join(("model target", EXPORT, self.name, self.identity, *names))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -138,7 +147,16 @@ def timing_of(function: TimeModel, name: str, exported: ExportedGroup) -> ModelT
         SCHEDULE: [dict(nest) for nest in exported.schedule],
     }
     asked = {argument: given[argument] for argument in arguments_of(function, name)}
-    return ModelTiming(lambda: function(**asked))
+    threads = _cpu_threads(function, name)
+    return ModelTiming(lambda: function(**asked), host_reference(threads) if threads else None)
+
+
+def _cpu_threads(function: TimeModel, name: str) -> int:
+    """Return the threads of this CPU that a function says it runs on; 0 for one that says nothing. Raises ``InputError``."""
+    threads = getattr(function, CPU_THREADS, 0)
+    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 0:
+        raise InputError(f"target {name}: {CPU_THREADS} is a number of threads, not {threads!r:.60}")
+    return threads
 
 
 def timed_at_once(timing: Timing) -> Execution:

@@ -6,14 +6,17 @@ import math
 import time
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ProgramError
-from autotune.targets.native.running.sampling import Sample, Sampling, Visit
+from autotune.targets.native.running.sampling import Sample, Sampling, Visit, always_calm
 from autotune.targets.protocol import Execution
+
+if TYPE_CHECKING:  # a machine elsewhere needs none
+    from autotune.targets.native.running.reference import Reference
 
 T = TypeVar("T")
 
@@ -28,16 +31,24 @@ ENOUGH_SECONDS = 2.0
 
 MOST_SECONDS = 1e5
 
+PATIENCE_SECONDS = 0.1
+"""Time that a group waits for a calm machine at most, all visits together."""
+
 MOST_FAILURES, MOST_LATER_FAILURES = 8, 20
 """Failures in a row after which a group fails: before its function ever answered, and after. Of a function that raises
 on half its calls, 0.4 % of the groups fail."""
 
 
 class ModelTiming:
-    """An exported group to be timed; ``call`` asks the user's function. A call that fails is made again."""
+    """An exported group to be timed; ``call`` asks the user's function. A call that fails is made again.
 
-    def __init__(self, call: Callable[[], Any]) -> None:
+    ``reference`` tells how calm this machine is, for functions that run on it: visits to a calm one count, at its usual clock.
+    """
+
+    def __init__(self, call: Callable[[], Any], reference: Reference | None = None) -> None:
         self._call = call
+        self._reference = reference
+        self._patience_seconds = PATIENCE_SECONDS
         self._prepared: Callable[[], Any] | None = None
         self._sampling: Sampling | None = None
         self._has_answered = False
@@ -58,7 +69,8 @@ class ModelTiming:
             self._prepared = first
             self._once()  # tensors and code come into memory
             self._has_answered = True
-            self._sampling = Sampling(self._once)
+            read = always_calm if self._reference is None else self._reference.read
+            self._sampling = Sampling(self._once, self._await_calm, read)
         sample = self._sampling.visit()
         return None if sample is None else self._cost(sample)
 
@@ -71,6 +83,10 @@ class ModelTiming:
             except ProgramError:
                 break  # it has answered before
         return self._cost(Sample(tuple(Visit(np.array([one], np.int64)) for one in found)))
+
+    def _await_calm(self) -> None:
+        if self._reference is not None and self._patience_seconds > 0.0:
+            self._patience_seconds -= self._reference.await_calm(self._patience_seconds)
 
     def _once(self) -> npt.NDArray[np.int64]:
         assert self._prepared is not None

@@ -24,6 +24,9 @@ ROUNDS = 8
 DEPTH = 64
 """Integer operations per trip, each waiting for the one before: one cycle each."""
 
+INTEGER_CHAINS = 10
+"""Independent chains of integers: more than any CPU computes in a cycle, and within 16 registers."""
+
 STREAMS = 8
 """Vectors that are read per trip."""
 
@@ -95,6 +98,27 @@ def clock_kernel() -> MicroKernel:
         value = out.value(f"xor i64 {out.value(f'add i64 {value}, {a}')}, {b}")
     out.end(loop, value)
     out.line(f"store i64 {value}, ptr {out.offset(place, 4)}, align 8")
+    return out.finish()
+
+
+def integer_kernel() -> MicroKernel:
+    """Integer operations, as many in a cycle as the core does. Operand 0: two i64 and room for one; number 0: trips of
+    ``INTEGER_CHAINS · DEPTH / 4`` operations."""
+    out = FunctionWriter(1, 1)
+    place = out.pointers[0]
+    a = out.value(f"load i64, ptr {place}, align 8")
+    b = out.value(f"load i64, ptr {out.offset(place, 2)}, align 8")
+    starts = [out.value(f"add i64 {a}, {i}") for i in range(INTEGER_CHAINS)]  # equal chains would be one
+    loop = out.begin(out.numbers[0], *(("i64", start) for start in starts))
+    values = list(loop.values)
+    for _ in range(DEPTH // 8):
+        for i, value in enumerate(values):
+            values[i] = out.value(f"xor i64 {out.value(f'add i64 {value}, {a}')}, {b}")
+    out.end(loop, *values)
+    total = values[0]
+    for value in values[1:]:
+        total = out.value(f"add i64 {total}, {value}")
+    out.line(f"store i64 {total}, ptr {out.offset(place, 4)}, align 8")
     return out.finish()
 
 

@@ -3,7 +3,9 @@
 A host changes while it is measured. Its clock moves by some per cent for seconds, and every program's
 time with it: on a shared Sapphire Rapids, the times of groups of programs follow a chain of dependent
 additions by an exponent of 0.9 to 1.1. Another guest on the same core, or a process of one's own on the
-other one, slows programs that fill the core's units, but no chain: multiply-adds tell of those. A virtual
+other one, slows programs that fill the core's units, but no chain: multiply-adds tell of those. A guest that computes no
+floating-point numbers leaves multiply-adds alone, and slows all that loads, stores and counts to 1.5 to 2 times (virtual
+Zen 3): integer operations, as many in a cycle as the core does, tell of that one. A virtual
 machine's cores move, too: what one wrote reaches the other near by in 40 nanoseconds, and far off in 180. A number that
 goes round the cores tells.
 """
@@ -23,6 +25,7 @@ from autotune.targets.native.detection.probe import (
     DEPTH,
     clock_kernel,
     fma_kernel,
+    integer_kernel,
     kernel_plan,
     nanoseconds,
 )
@@ -36,6 +39,9 @@ CLOCK_TRIPS = 500
 CROWD_TRIPS = 400
 """Trips of the multiply-adds: 38,400 vectors, 6 µs at two a cycle."""
 
+INTEGER_TRIPS = 200
+"""Trips of the integer operations: 32,000 of them, 2.5 µs at four a cycle."""
+
 READINGS = 3
 """Runs per reading, of which the fastest counts: the first one wakes threads and fills caches."""
 
@@ -45,7 +51,7 @@ FIRST = 2 * BLOCK
 CALM_SHARE = 0.25
 """… and the share of all multiply-adds that are faster than calm ones: clocks rise for moments, too."""
 
-MULTIPLY_ADDS, HOP = "multiply_add_nanoseconds", "hop_nanoseconds"
+MULTIPLY_ADDS, INTEGERS, HOP = "multiply_add_nanoseconds", "integer_nanoseconds", "hop_nanoseconds"
 """Names of readings that the host keeps."""
 
 ROUNDS = 50
@@ -59,41 +65,55 @@ LATE = 10.0
 
 
 class Reference:
-    """A chain on the calling thread's core, and multiply-adds and a number's rounds on ``threads`` cores at once."""
+    """A chain on the calling thread's core, and multiply-adds, integer operations and a number's rounds on ``threads`` cores at
+    once."""
 
     def __init__(self, pool: ThreadPool, compiler: Compiler, threads: int) -> None:
-        chain, fma = compiler.compile([clock_kernel(), fma_kernel(compiler.isa)])
+        chain, fma, integers = compiler.compile(
+            [clock_kernel(), fma_kernel(compiler.isa), integer_kernel()]
+        )
         self._room: Floats = aligned_floats(64 * threads)
         self._room[:] = 0.5
         operands = [[(1, 256 * i, 0, 0, 0, 0)] for i in range(threads)]
         keeps = compiler, self._room
         self._clock = kernel_plan(pool, chain, operands[:1], CLOCK_TRIPS, keeps)
-        self._crowd = kernel_plan(pool, fma, operands, CROWD_TRIPS, keeps)
+        self._crowds = {
+            MULTIPLY_ADDS: kernel_plan(pool, fma, operands, CROWD_TRIPS, keeps),
+            INTEGERS: kernel_plan(pool, integers, operands, INTEGER_TRIPS, keeps),
+        }
         self._usual_nanoseconds = DEPTH * CLOCK_TRIPS * 1e9 / usual_clock_hz(compiler)
         self._pool, self._threads = pool, threads
         self._host = CalmHost(threads)
-        first = [float(self._fastest(self._crowd)) for _ in range(FIRST)]
-        self._calm = Baseline(CALM_SHARE, self._host.nanoseconds(MULTIPLY_ADDS), first)
+        self._calm = {name: self._baseline(name, plan) for name, plan in self._crowds.items()}
         hops = [hop for hop in (self._hop() for _ in range(FIRST if threads > 1 else 0)) if hop]
         self._near = Baseline(NEAR_SHARE, self._host.nanoseconds(HOP), hops) if hops else None
 
     def read(self) -> Reading:
         """Take a reading."""
-        now = self._fastest(self._crowd)
-        self._learn(MULTIPLY_ADDS, self._calm, now)
+        now = {name: self._fastest(plan) for name, plan in self._crowds.items()}
+        for name, nanoseconds in now.items():
+            self._learn(name, self._calm[name], nanoseconds)
         clock = self._usual_nanoseconds / self._fastest(self._clock)
-        return Reading(clock, now / self._calm.value, self._distance())
+        crowding = max(now[name] / self._calm[name].value for name in now)
+        return Reading(clock, crowding, self._distance())
 
     def await_calm(self, seconds: float) -> float:
         """Keep the cores busy until the machine is calm, for ``seconds`` at most. Return the seconds that it took.
 
         A host gives a core that comes back from rest what is free: often half of the other one's, until it moves it.
         """
-        begin, limit = time.monotonic(), CALM * self._calm.value
+        begin = time.monotonic()
         while (spent := time.monotonic() - begin) < seconds:
-            if self._fastest(self._crowd) <= limit:
+            if all(
+                self._fastest(plan) <= CALM * self._calm[name].value
+                for name, plan in self._crowds.items()
+            ):
                 break
         return spent
+
+    def _baseline(self, name: str, plan: Plan) -> Baseline:
+        first = [float(self._fastest(plan)) for _ in range(FIRST)]
+        return Baseline(CALM_SHARE, self._host.nanoseconds(name), first)
 
     def _distance(self) -> float:
         """Return the time of a hop over that of near cores; 1.0 for one thread, and where threads cannot all wait awake."""

@@ -181,10 +181,7 @@ class NativeTarget:
 
     def reference(self) -> Reference | None:
         """Return what tells how calm the machine is on the cores of a run; None where no code is generated."""
-        from autotune.targets.native.running.reference import reference  # a session runs without
-
-        compiler = _compiler()
-        return None if compiler is None else reference(_pool(self.threads), compiler, self.threads)
+        return host_reference(self.threads)
 
     def profile(
         self, network: Network, inputs: Mapping[str, npt.NDArray[np.float32]], repeats: int
@@ -314,6 +311,14 @@ def _pointers(program: Program, arrays: Mapping[str, Array]) -> npt.NDArray[np.i
 def _compiler() -> Compiler | None:
     """The process's compiler; None without llvmlite."""
     return Compiler() if available() else None
+
+
+def host_reference(threads: int) -> Reference | None:
+    """Return what tells how calm this machine is for so many threads; None where no code is generated."""
+    from autotune.targets.native.running.reference import reference  # a session runs without
+
+    compiler = _compiler()
+    return None if compiler is None else reference(_pool(threads), compiler, threads)
 
 
 @functools.cache

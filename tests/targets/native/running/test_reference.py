@@ -5,15 +5,32 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from joblib import cpu_count
 
 from autotune.kernels.native.executor import ThreadPool
 from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.compiling.memory import aligned_floats
 from autotune.targets.native.cpu.host import available
 from autotune.targets.native.detection import usual_clock
+from autotune.targets.native.detection.probe import (
+    DEPTH,
+    INTEGER_CHAINS,
+    clock_kernel,
+    integer_kernel,
+    kernel_plan,
+    nanoseconds,
+)
 from autotune.targets.native.running.baseline import Baseline
-from autotune.targets.native.running.reference import FIRST, LATE, Reference, reference
+from autotune.targets.native.running.reference import (
+    FIRST,
+    INTEGERS,
+    LATE,
+    MULTIPLY_ADDS,
+    Reference,
+    reference,
+)
 from autotune.targets.native.running.sampling import CALM
 
 needs_two_cores = pytest.mark.skipif(cpu_count() < 2, reason="one core")
@@ -47,15 +64,16 @@ def test_far_cores_are_as_far_as_their_hops_take_longer(
 
 
 @needs_two_cores
+@pytest.mark.parametrize("name", [MULTIPLY_ADDS, INTEGERS])
 def test_the_next_process_knows_how_fast_a_calm_machine_is(
-    compiler: Compiler, tmp_path: Path
+    compiler: Compiler, tmp_path: Path, name: str
 ) -> None:
     found = Reference(ThreadPool(2), compiler, 2)
     for _ in range(FIRST):
         found.read()
     (path,) = tmp_path.glob("hosts/*.calm.json")
     kept = json.loads(path.read_text())
-    kept["multiply_add_nanoseconds"] /= 3
+    kept[name] /= 3
     path.write_text(json.dumps(kept))
     assert Reference(ThreadPool(2), compiler, 2).read().crowding > CALM
 
@@ -69,17 +87,35 @@ def test_a_thread_that_does_not_come_is_far(
     assert found.read().distance == LATE
 
 
+@pytest.mark.parametrize("crowded", [MULTIPLY_ADDS, INTEGERS])
 def test_waiting_for_a_calm_machine_ends(
-    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch, crowded: str
 ) -> None:
     found = Reference(ThreadPool(1), compiler, 1)
-    calm = found._calm.value
-    times = iter([9 * calm, 9 * calm, calm])
-    monkeypatch.setattr(found, "_fastest", lambda _: next(times))
+    calm = {id(plan): found._calm[name].value for name, plan in found._crowds.items()}
+    slow = found._crowds[crowded]
+    factors = iter([9.0, 9.0, 1.0])
+    monkeypatch.setattr(
+        found, "_fastest", lambda plan: calm[id(plan)] * (next(factors) if plan is slow else 1.0)
+    )
     assert 0.0 < found.await_calm(60.0) < 60.0
-    assert next(times, None) is None, "it waited for the calm reading"
-    monkeypatch.setattr(found, "_fastest", lambda _: 9 * calm)
+    assert next(factors, None) is None, "it waited for the calm reading"
+    monkeypatch.setattr(found, "_fastest", lambda plan: 9 * calm[id(plan)])
     assert 0.005 <= found.await_calm(0.005) < 1.0
+
+
+def test_integer_operations_fill_a_core(compiler: Compiler) -> None:
+    pool = ThreadPool(1)
+    chain, integers = compiler.compile([clock_kernel(), integer_kernel()])
+    room = aligned_floats(64)
+    here = np.array([room.ctypes.data], np.int64)
+
+    def took(address: int) -> int:
+        plan = kernel_plan(pool, address, [[(1, 0, 0, 0, 0, 0)]], 200, room)
+        return min(nanoseconds(plan, here) for _ in range(100))
+
+    operations = INTEGER_CHAINS * DEPTH // 4
+    assert operations * took(chain) > 2 * DEPTH * took(integers), "fewer than two a cycle"
 
 
 def test_a_process_has_one_reference_for_a_pool(compiler: Compiler) -> None:
