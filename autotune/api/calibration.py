@@ -15,6 +15,7 @@ from autotune.frontend.export.file_nodes import FileNodes
 from autotune.graph.accuracy import Accuracy
 from autotune.measure.cluster.cluster import Cluster, check_workers, opened_cluster
 from autotune.operators.axes import Layout
+from autotune.runtime.network_times import MEASURED as MEASURED_NETWORKS
 from autotune.runtime.network_times import predict_network_time, with_networks
 from autotune.runtime.session.defaults import choose_accuracy, choose_target, resolve_model
 from autotune.store.store import Store
@@ -41,13 +42,14 @@ from autotune.tuner.progress import Progress
 CALIBRATED_ON = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")
 """Shipped networks that calibration draws groups from, besides generated ones, unless told."""
 NETWORKS_FROM = 1000
-"""Measurements from which on a calibration of this CPU also runs whole networks, which takes some 20 s."""
+"""Measurements from which on a calibration of this CPU also runs whole networks, which takes some 20 s, and one of a machine that
+times ONNX models draws groups from as many networks."""
 
 
 def calibrate(
     target: Target | ModelTarget | Path | str | None = None,
     budget: int | None = None,
-    models: Iterable[Path | str] | Path | str = CALIBRATED_ON,
+    models: Iterable[Path | str] | Path | str | None = None,
     seed: int = 0,
     store: Store | Path | str | None = None,
     progress: Progress | None = None,
@@ -60,7 +62,8 @@ def calibrate(
     ``target`` is a name, a spec file or an open target; None is this CPU. ``budget`` is the number
     of measurements (None: the default, under 90 s on two cores for an emulated machine, some
     minutes for this CPU). ``models`` are ONNX files or shipped networks to draw groups from,
-    besides generated ones. ``accuracy`` selects the algorithms that are measured (None: ``close``
+    besides generated ones (None: four shipped ones, or sixteen for 1,000 measurements and more of a
+    machine that times ONNX models). ``accuracy`` selects the algorithms that are measured (None: ``close``
     on this CPU, ``exact`` elsewhere). A measurement fails after ``time_limit_seconds`` (None: a
     minute, and more for large candidates). Earlier measurements count: calling again continues.
     A machine that times ONNX models gets groups without schedules, and a model of groups.
@@ -69,8 +72,11 @@ def calibrate(
     """
     check_workers(workers)
     limit = seconds_of(time_limit_seconds, "time_limit_seconds")
-    named = (models,) if isinstance(models, (str, Path)) else listed(models)
     plugin = model_target(target)
+    if models is None:
+        many = plugin is not None and (budget is None or budget >= NETWORKS_FROM)
+        models = MEASURED_NETWORKS if many else CALIBRATED_ON
+    named = (models,) if isinstance(models, (str, Path)) else listed(models)
     if plugin is not None:
         return _calibrate_plugin(plugin, budget, named, seed, store, progress, limit, workers)
     assert not isinstance(target, ModelTarget)
@@ -144,7 +150,9 @@ def predict_network(
     if plugin is not None:
         graph = load_network(model, dims)
         with opened(store) as records:
-            return predict_as_group(graph, stored_model(records, plugin, version), plugin.name)
+            answering = stored_model(records, plugin, version)
+            nodes = FileNodes.read(resolve_model(model))
+            return predict_as_group(graph, answering, plugin.name, nodes)
     assert not isinstance(target, ModelTarget)
     machine = choose_target(target)
     predictor = Predictor.load(machine, store, version)

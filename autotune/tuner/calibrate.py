@@ -34,7 +34,7 @@ from autotune.tuner.gate import note, save_better
 from autotune.tuner.neighbour import remember_machine
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.record_writer import RecordWriter
-from autotune.tuner.records import in_fixed_order, to_record
+from autotune.tuner.records import DOUBTFUL_TRUST, in_fixed_order, to_record
 
 __all__ = ["CalibrationResult", "Progress", "calibrate", "default_budget"]
 
@@ -48,10 +48,6 @@ generation), and then timed one by one for 0.02 s: about two minutes on two core
 BATCH = 256
 """Measurements after which the doubtful ones among them are taken again, and as many more per worker of a
 cluster: it waits for the last of them."""
-
-DOUBTFUL_TRUST = 0.8
-"""Times that training would trust less are measured a second time: those with a standard error above
-2.5 %."""
 
 
 def default_budget(target: Target) -> int:

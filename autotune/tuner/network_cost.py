@@ -9,12 +9,14 @@ from autotune.cost_model.additive.model import AdditiveModel
 from autotune.cost_model.predictor import Predictor
 from autotune.display import Card, Displayed
 from autotune.errors import ScheduleError, StoreError
+from autotune.frontend.export.file_nodes import FileNodes
 from autotune.fusion.greedy import greedy
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.plugins.tunables import Value
+from autotune.tuner.file_groups import group_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,12 @@ def stored_model(store: Store, target: ModelTarget, version: str | None = None) 
     return AdditiveModel.from_bytes(stored.blob, target.profile_id, target.name)
 
 
-def predict_as_group(graph: Graph, model: AdditiveModel, target: str) -> NetworkCost:
-    """Predict a network as one group, whose machine fuses by itself."""
-    group = Group.from_graph(graph, [op.name for op in graph.ops])
+def predict_as_group(
+    graph: Graph, model: AdditiveModel, target: str, nodes: FileNodes | None = None
+) -> NetworkCost:
+    """Predict a network as one group, whose machine fuses by itself; ``nodes`` are those of its file."""
+    names = [op.name for op in graph.ops]
+    group = group_of(graph, names, nodes) or Group.from_graph(graph, names)
     best = model.best_configuration(group)
     cost, shares = model.predict(group, best), model.operator_seconds(group, best)
     parts = tuple(

@@ -18,6 +18,11 @@ GROUP_TEXTS_KEPT = 10_000
 _GROUP_TEXTS: dict[str, str] = {}
 
 
+DOUBTFUL_TRUST = 0.8
+"""Times that training would trust less are measured a second time: those with a standard error above
+2.5 %."""
+
+
 def to_record(
     result: Measured | Failed,
     target: Target | ModelTarget,

@@ -73,7 +73,7 @@ def calibrate(
         result = api.calibrate(
             machine,
             budget,
-            models or api.CALIBRATED_ON,
+            models or None,
             seed,
             store,
             progress=report,

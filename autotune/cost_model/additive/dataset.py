@@ -10,9 +10,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.additive.features import FEATURES, WORK_KINDS, operator_features
+from autotune.cost_model.additive.features import COSTED, FEATURES, PARTS, operator_features
 from autotune.cost_model.part_rows import PartRows
-from autotune.fusion.group import Group
+from autotune.fusion.file_part import FilePart
 from autotune.store.records import Outcome, Record
 from autotune.targets.plugins.tunables import Tunables, Value, columns, from_text
 
@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class OperatorRows(PartRows):
-    """``r`` groups and the ``n`` operators of all: ``x`` [n, F], ``work`` [n, W], ``owner`` [n] their group.
+    """``r`` groups and the ``n`` operators of all: ``x`` [n, F], ``work`` [n, 1 + P], ``owner`` [n] their group.
     Groups have measured ``seconds``, ``weight``, ``keys`` and ``networks``, all [r]."""
 
     PER_PART = ("x", "work")
@@ -47,9 +47,9 @@ class OperatorRows(PartRows):
 
     @property
     def group_work(self) -> Floats:
-        """Counted work [r, W] of whole groups."""
-        totals = np.zeros((len(self), self.work.shape[1]))
-        np.add.at(totals, self.owner, self.work)
+        """Counted work [r, K, P] of whole groups, by what prices it."""
+        totals = np.zeros((len(self), len(COSTED), len(PARTS)))
+        np.add.at(totals, (self.owner, self.work[:, 0].astype(np.int64)), self.work[:, 1:])
         return totals
 
     @property
@@ -72,7 +72,7 @@ def operator_rows(
     width = len(FEATURES) + len(tunables)
     return OperatorRows(
         np.concatenate([x for x, _ in parts] or [np.empty((0, width))]),
-        np.concatenate([work for _, work in parts] or [np.empty((0, len(WORK_KINDS)))]),
+        np.concatenate([work for _, work in parts] or [np.empty((0, 1 + len(PARTS)))]),
         np.repeat(np.arange(len(held)), [len(x) for x, _ in parts]).astype(np.int64),
         np.array([record.cycles / clock_hz for record in held], np.float64),
         np.array([record.trust for record in held], np.float64),
@@ -90,4 +90,4 @@ def configured(x: Floats, tunables: Tunables, configuration: Mapping[str, Value]
 @lru_cache(maxsize=8192)
 def _features(group_json: str) -> tuple[Floats, Floats]:
     """Features and work of a stored group. Cached: training again asks for most again."""
-    return operator_features(Group.from_json(group_json))
+    return operator_features(FilePart.from_json(group_json))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.additive.operator_work import ELEMENT_BYTES, OperatorWork
+from autotune.cost_model.additive.operator_work import OperatorWork
 from autotune.cost_model.additive.surroundings import Neighbour, Surroundings
 from autotune.fusion.group import Group
 from autotune.operators.families import FAMILIES
@@ -169,50 +169,93 @@ FEATURES: tuple[FeatureRow, ...] = (
 
 WEIGHT_BYTES = (1 << 20, 1 << 23, 1 << 26)
 """Bytes of a group's constants up to which a byte of them costs the same: caches hold fewer or more."""
-PARTS = ("calls", "operations", "bytes", "outer_bytes")
-WEIGHT_PARTS = tuple(f"weight_bytes_{place}" for place in range(len(WEIGHT_BYTES) + 1))
+PARTS = (
+    "calls",
+    "operations",
+    "bytes",
+    "outer_bytes",
+    *(f"weight_bytes_{place}" for place in range(len(WEIGHT_BYTES) + 1)),
+)
+"""Counted work of an operator: calls, operations, bytes of computed tensors, those of them that enter or leave the group; and
+for contractions bytes of weights, by the weights of the whole group."""
 CONTRACTIONS = (
     Sort.CONV, Sort.DEPTHWISE, Sort.GROUPED, Sort.PRODUCT, Sort.PRODUCT_OF_COMPUTED,
 )  # fmt: skip
-_TOGETHER = (*CONTRACTIONS, Sort.FOLLOWING)
-"""Sorts whose operators cost alike, whatever their kind."""
-_COSTED = (*(sort.name.lower() for sort in _TOGETHER), *(kind.value for kind in OpKind))
-_KINDS = tuple(
-    (name, part)
-    for place, name in enumerate(_COSTED)
-    for part in (*PARTS, *(WEIGHT_PARTS if place < len(CONTRACTIONS) else ()))
+COMPOSED = (
+    "BatchNormalization", "Conv", "ConvTranspose", "Einsum", "GRU", "GroupNormalization", "HardSigmoid", "HardSwish",
+    "InstanceNormalization", "LRN", "LSTM", "PRelu", "Pow", "RNN", "ReduceMean", "Resize",
+)  # fmt: skip
+"""Operators of files that import writes in others and that cost what these do not; any other costs what its largest one does."""
+_COMPUTING = frozenset(
+    (
+        *(sort.name.lower() for sort in CONTRACTIONS),
+        "Conv",
+        "ConvTranspose",
+        "Einsum",
+        "GRU",
+        "LSTM",
+        "RNN",
+    )
 )
-_COLUMNS = {name: column for column, (name, part) in enumerate(_KINDS) if part == PARTS[0]}
-WORK_KINDS = tuple(f"{name}_{part}" for name, part in _KINDS)
-"""Counted work of each sort or kind of operator: calls, operations, bytes of computed tensors, those of them that enter or
-leave the group; and for contractions bytes of weights, by the weights of the whole group."""
-_POOLED = (*PARTS, *WEIGHT_PARTS)
+COSTED = (
+    *(sort.name.lower() for sort in (*CONTRACTIONS, Sort.FOLLOWING)),
+    *(kind.value for kind in OpKind),
+    *COMPOSED,
+)
+"""What has unit costs of its own: sorts of operators, kinds of others, and nodes of a file."""
+_PLACES = {name: place for place, name in enumerate(COSTED)}
+OPERATIONS_OF_CONTRACTIONS = len(PARTS)
 POOLS = np.array(
     [
-        len(_POOLED)
-        if part == "operations" and column < _COLUMNS[_COSTED[len(CONTRACTIONS)]]
-        else _POOLED.index(part)
-        for column, (_, part) in enumerate(_KINDS)
+        [
+            OPERATIONS_OF_CONTRACTIONS if part == "operations" and name in _COMPUTING else place
+            for place, part in enumerate(PARTS)
+        ]
+        for name in COSTED
     ]
 )
-"""Kinds of work that cost about the same, by number [W]: calls of all, bytes of all, operations of contractions, …"""
+"""Costs that are about the same, by number [K, P]: calls of all, bytes of all, operations of contractions, …"""
 
 
 def operator_features(group: Group) -> tuple[Floats, Floats]:
-    """Return the features [n, F] and the counted work [n, W] of the ``n`` operators of a group."""
+    """Return the features [n, F] and the counted work [n, 1 + P] of the ``n`` operators of a group: first the number in ``COSTED``
+    of what prices it. A node of a file is counted at the largest of the operators that import made of it."""
     at = Surroundings(group)
     x = np.array([[row.value(work, at) for row in FEATURES] for work in at.works], np.float64)
     sizes = [i for i, row in enumerate(FEATURES) if row.is_size]
     x[:, sizes] = np.log2(1.0 + x[:, sizes])
-    counted = np.zeros((len(at.works), len(WORK_KINDS)))
-    for i, work in enumerate(at.works):
-        sort = sort_of(work, at)
-        first = _COLUMNS[sort.name.lower() if sort in _TOGETHER else work.op.kind.value]
-        weights = ELEMENT_BYTES * work.weight_elements
-        moved = work.moved_bytes - weights
-        counted[i, first : first + 4] = 1, work.operations, moved, at.outer_bytes(work.op)
-        if sort in CONTRACTIONS:
-            counted[i, first + 4 + bisect_left(WEIGHT_BYTES, at.weight_bytes)] = weights
-        else:
-            counted[i, first + 2] += weights
+    counted = np.zeros((len(at.works), 1 + len(PARTS)))
+    inner = {place for _, places in at.nodes for place in places}
+    for place, work in enumerate(at.works):
+        if place not in inner:
+            counted[place] = _counted(_price_of(work, at), (work,), at)
+    for operator, places in at.nodes:
+        works = tuple(at.works[place] for place in places)
+        main = max(places, key=lambda place: (at.works[place].operations, place))
+        name = operator if operator in COMPOSED else _price_of(at.works[main], at)
+        counted[main] = _counted(name, works, at)
     return x, counted
+
+
+def _price_of(work: OperatorWork, at: Surroundings) -> str:
+    """Return the name in ``COSTED`` of what prices an operator."""
+    name = sort_of(work, at).name.lower()
+    return name if name in _PLACES else work.op.kind.value
+
+
+def _counted(name: str, works: Sequence[OperatorWork], at: Surroundings) -> list[float]:
+    """Count the work of operators that are one node, priced as ``name``: its place, and its parts [P]."""
+    made = {work.op.output for work in works}
+    read = {x for work in works for x in work.op.inputs} - made
+    constants = read & at.group.constants
+    left = {x for x in made if x in at.group.outputs or not at.is_read_within(x, made)}
+    outer = {x for x in read - constants if x not in at.group.producer}
+    outer |= left & {*at.group.outputs}
+    weights, moved = at.bytes_of(constants), at.bytes_of((read - constants) | left)
+    row = [0.0] * (1 + len(PARTS))
+    row[:5] = _PLACES[name], 1, sum(work.operations for work in works), moved, at.bytes_of(outer)
+    if name in _COMPUTING:
+        row[5 + bisect_left(WEIGHT_BYTES, at.weight_bytes)] = weights
+    else:
+        row[3] += weights
+    return row

@@ -15,7 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.additive.dataset import OperatorRows, configured, operator_rows
-from autotune.cost_model.additive.features import FEATURES, VERSION, WORK_KINDS, operator_features
+from autotune.cost_model.additive.features import (
+    COSTED,
+    FEATURES,
+    PARTS,
+    VERSION,
+    operator_features,
+)
 from autotune.cost_model.additive.training import Fitted, fit
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.metrics import coverage, spearman
@@ -228,7 +234,7 @@ def _metrics(
 
 
 def _feature_hash() -> str:
-    names = [VERSION, *(row.name for row in FEATURES), *WORK_KINDS]
+    names = [VERSION, *(row.name for row in FEATURES), *COSTED, *PARTS]
     return hashlib.sha256(repr(names).encode()).hexdigest()[:16]
 
 

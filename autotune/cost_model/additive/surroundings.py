@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
 from autotune.cost_model.additive.operator_work import ELEMENT_BYTES, OperatorWork
+from autotune.fusion.file_part import FilePart, Node
 from autotune.fusion.group import Group
 from autotune.operators.families import FAMILIES
 from autotune.operators.family import Work
@@ -156,15 +158,18 @@ class Surroundings:
         """Return True if the result goes on to a convolution of the group."""
         return self._image_after[op.output]
 
-    def outer_bytes(self, op: Op) -> int:
-        """Return the bytes of computed tensors that an operator reads from outside of the group, or leaves for it."""
-        outer = {
-            x
-            for x in op.inputs
-            if x not in self.group.producer and x not in self.group.constants
-        }
-        outer |= {op.output} & {*self.group.outputs}
-        return ELEMENT_BYTES * sum(math.prod(self.group.type_of[x].shape) for x in outer)
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Nodes of the group's file that import wrote in other operators; none for a group without a file."""
+        return self.group.nodes if isinstance(self.group, FilePart) else ()
+
+    def bytes_of(self, tensors: Iterable[str]) -> int:
+        """Return the bytes of some tensors of the group."""
+        return ELEMENT_BYTES * sum(math.prod(self.group.type_of[x].shape) for x in tensors)
+
+    def is_read_within(self, tensor: str, made: Container[str]) -> bool:
+        """Return True if nothing reads a tensor but operators that make one of ``made``."""
+        return all(op.output in made for op in self.readers.get(tensor, ()))
 
     def bytes_since(self, op: Op) -> int:
         """Return the bytes that the group moves between making an input and reading it, the largest of

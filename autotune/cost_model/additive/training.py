@@ -47,7 +47,7 @@ SLOPE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Seconds of a run without operators, unit costs [W], and the trees for each operator's log factor."""
+    """Seconds of a run without operators, unit costs [K, P], and the trees for each operator's log factor."""
 
     run_seconds: float
     unit_costs: Floats
@@ -63,8 +63,10 @@ class Fitted:
 
 
 def base_seconds(work: Floats, unit_costs: Floats) -> Floats:
-    """Return what counted work [n, W] costs at unit costs [W]."""
-    return np.maximum(work @ unit_costs, LEAST_SECONDS)
+    """Return what counted work [n, 1 + P] costs at unit costs [K, P]."""
+    costs = unit_costs[work[:, 0].astype(np.int64)]
+    seconds: Floats = (work[:, 1:] * costs).sum(axis=1)
+    return np.maximum(seconds, LEAST_SECONDS)
 
 
 def fit(data: OperatorRows, seed: int) -> Fitted:
@@ -79,16 +81,16 @@ def fit_unit_costs(data: OperatorRows) -> tuple[float, Floats]:
     What kinds cost in common (``POOLS``) comes first; each kind is then fitted beside it, and stays near it where few groups
     tell more. Without that, one network taught what a call costs: nothing, or half a millisecond.
     """
-    work = data.group_work
-    run = np.ones((len(data), 1))
+    work = data.group_work.reshape(len(data), -1)
+    run, pools = np.ones((len(data), 1)), POOLS.ravel()
     pooled = np.stack(
-        [work[:, pool == POOLS].sum(axis=1) for pool in range(POOLS.max() + 1)], axis=1
+        [work[:, pool == pools].sum(axis=1) for pool in range(pools.max() + 1)], axis=1
     )
     counts = np.concatenate([run, pooled], axis=1)
     common = _fitted_costs(data, counts, _cheapest(data, counts), LOOSE)
-    start = np.concatenate([common[:1], common[1:][POOLS]])
+    start = np.concatenate([common[:1], common[1:][pools]])
     costs = _fitted_costs(data, np.concatenate([run, work], axis=1), start, HOLD)
-    return float(costs[0]), costs[1:]
+    return float(costs[0]), costs[1:].reshape(POOLS.shape)
 
 
 def _cheapest(data: OperatorRows, counts: Floats) -> Floats:
@@ -111,7 +113,8 @@ def _fitted_costs(data: OperatorRows, counts: Floats, start: Floats, hold: float
     from scipy.optimize import nnls
 
     seconds, weight = data.seconds, data.weight
-    typical = counts * start
+    used = np.flatnonzero(counts.any(axis=0))
+    typical = counts[:, used] * start[used]
     kinds = typical.shape[1]
     held = np.sqrt(hold) * np.eye(kinds)
     parts: Floats = np.ones(kinds)
@@ -127,7 +130,9 @@ def _fitted_costs(data: OperatorRows, counts: Floats, start: Floats, hold: float
             maxiter=100 * kinds,
         )
         parts = np.maximum((1.0 - STEP) * parts + STEP * found, 1e-3)
-    return parts * start
+    costs = start.copy()
+    costs[used] *= parts
+    return costs
 
 
 def _grow(data: OperatorRows, run_seconds: float, unit_costs: Floats, seed: int) -> Forest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -49,6 +49,28 @@ class FileNodes:
         """Return True for a tensor of the file that a run is given or makes."""
         return tensor in self._makers or tensor in self._given
 
+    def node_of(self, tensor: str, bounds: Container[str]) -> int | None:
+        """Return the number of the node that makes a tensor of ``bounds``, weights and nothing else; None where others lie between."""
+        index = self._makers.get(tensor)
+        if index is None:
+            return None
+        read = reads_of(self._source.proto.graph.node[index])
+        return index if all(x in bounds or x in self._constants for x in read) else None
+
+    def operator(self, index: int) -> str:
+        """Return the operator of a node."""
+        name: str = self._source.proto.graph.node[index].op_type
+        return name
+
+    @cached_property
+    def _constants(self) -> frozenset[str]:
+        """Tensors that no input of the network reaches."""
+        found = {*self._stored}
+        for node in self._source.proto.graph.node:
+            if all(x in found for x in reads_of(node)):
+                found.update(node.output)
+        return frozenset(found)
+
     def between(self, inputs: Mapping[str, Shape], outputs: Mapping[str, Shape]) -> bytes | None:
         """Return the nodes that make ``outputs`` of ``inputs``, shapes by tensor, as a serialized model.
 
@@ -84,7 +106,7 @@ class FileNodes:
     @cached_property
     def _types(self) -> dict[str, int]:
         """Element types of the file's tensors, as far as ONNX infers them."""
-        whole = self._source.weights.checkable(self._source.proto)
+        whole = self._source.proto  # what was cut out are no shapes, whose values inference reads
         try:
             typed = onnx.shape_inference.infer_shapes(whole).graph
         except (onnx.shape_inference.InferenceError, RuntimeError):

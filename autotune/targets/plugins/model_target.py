@@ -155,7 +155,9 @@ def _cpu_threads(function: TimeModel, name: str) -> int:
     """Return the threads of this CPU that a function says it runs on; 0 for one that says nothing. Raises ``InputError``."""
     threads = getattr(function, CPU_THREADS, 0)
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 0:
-        raise InputError(f"target {name}: {CPU_THREADS} is a number of threads, not {threads!r:.60}")
+        raise InputError(
+            f"target {name}: {CPU_THREADS} is a number of threads, not {threads!r:.60}"
+        )
     return threads
 
 

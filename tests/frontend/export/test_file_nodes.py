@@ -11,6 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import InferenceSession
 
 from autotune.api import load_network
+from autotune.cost_model.additive.features import COSTED, operator_features
+from autotune.cost_model.additive.operator_work import OperatorWork
 from autotune.datasets import NETWORKS
 from autotune.errors import ModelError
 from autotune.frontend.export.file_nodes import FileNodes, typed_inputs, with_weights
@@ -119,8 +121,43 @@ def test_a_piece_of_an_operator_becomes_the_whole_node(file: Path) -> None:
     group = group_of(graph, [piece.name], nodes)
     assert isinstance(group, FilePart) and len(group.ops) > 1
     assert {*group.outputs} <= {x for node in composed().graph.node for x in node.output}
-    plain = Group.from_graph(graph, [op.name for op in group.ops])
-    assert group.key == plain.key and group.canonical == plain.canonical
+    (node,) = group.nodes
+    assert node[1] == tuple(range(len(group.ops)))
+
+
+def test_a_part_is_another_group_than_its_operators_alone(file: Path) -> None:
+    graph, nodes = load_network(file), nodes_of(file)
+    names = [op.name for op in graph.ops]
+    group = group_of(graph, names, nodes)
+    assert isinstance(group, FilePart)
+    assert {kind for kind, _ in group.nodes} >= {"Conv", "LRN", "HardSwish", "LSTM"}
+    places = [place for _, inner in group.nodes for place in inner]
+    assert len(places) == len(set(places))
+    assert group.key != Group.from_graph(graph, names).key
+    again = FilePart.from_json(group.canonical.to_json())
+    assert again == group.canonical and again.key == group.key and again.nodes == group.nodes
+
+
+def test_operators_that_stand_for_a_node_as_it_is_are_an_ordinary_group() -> None:
+    graph, nodes = load_network("transformer_block"), nodes_of(resolve_model("transformer_block"))
+    names = [op.name for op in graph.ops]
+    group = group_of(graph, names, nodes)
+    assert isinstance(group, FilePart) and group.nodes == ()
+    assert group.key == Group.from_graph(graph, names).key
+
+
+def test_a_node_is_priced_once_at_its_largest_operator(file: Path) -> None:
+    graph, nodes = load_network(file), nodes_of(file)
+    group = group_of(graph, [op.name for op in graph.ops], nodes)
+    assert isinstance(group, FilePart)
+    _, work = operator_features(group)
+    for kind, places in group.nodes:
+        priced = [place for place in places if work[place, 1:].any()]
+        (place,) = priced
+        assert COSTED[int(work[place, 0])] == kind
+        calls, operations = work[place, 1], work[place, 2]
+        assert calls == 1
+        assert operations == sum(OperatorWork(group.ops[i], group).operations for i in places)
 
 
 def test_nodes_that_read_what_is_not_given_are_no_part(file: Path) -> None:
@@ -180,3 +217,12 @@ def test_shipped_networks_are_parts_of_their_files(name: str) -> None:
     assert export_candidate(group, Schedule(())).inputs.keys() == {
         value.name for value in model.graph.input
     }
+    rng = np.random.default_rng(0)
+    drawn = [grow_group(graph, int(size), rng) for size in rng.integers(1, 12, DRAWN)]
+    parts = [part for names in drawn if (part := group_of(graph, names, nodes)) is not None]
+    assert len(parts) >= DRAWN / 2
+    for part in parts:
+        assert isinstance(part, FilePart)
+        assert [x.name for x in onnx.load_model_from_string(part.model).graph.output] == list(
+            part.outputs
+        )

@@ -108,7 +108,9 @@ def integer_kernel() -> MicroKernel:
     place = out.pointers[0]
     a = out.value(f"load i64, ptr {place}, align 8")
     b = out.value(f"load i64, ptr {out.offset(place, 2)}, align 8")
-    starts = [out.value(f"add i64 {a}, {i}") for i in range(INTEGER_CHAINS)]  # equal chains would be one
+    starts = [
+        out.value(f"add i64 {a}, {i}") for i in range(INTEGER_CHAINS)
+    ]  # equal chains would be one
     loop = out.begin(out.numbers[0], *(("i64", start) for start in starts))
     values = list(loop.values)
     for _ in range(DEPTH // 8):

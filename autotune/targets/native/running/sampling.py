@@ -64,7 +64,7 @@ numbers: a quartile's is 1.36 σ/√n (Kendall and Stuart, vol. 1, 10.11), their
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What the reference tells. ``clock``: the core's clock over its usual one. ``crowding``: the time
-    of multiply-adds, or of integer operations if they are slower, over that on a calm machine. ``distance``: the same of the way from core to core."""
+    of multiply-adds over that on a calm machine, or more if integer operations tell of another guest. ``distance``: the same of the way from core to core."""
 
     clock: float = 1.0
     crowding: float = 1.0
