@@ -31,7 +31,7 @@ ENOUGH_SECONDS = 2.0
 
 MOST_SECONDS = 1e5
 
-PATIENCE_SECONDS = 0.1
+PATIENCE_SECONDS = 0.25
 """Time that a group waits for a calm machine at most, all visits together."""
 
 MOST_FAILURES, MOST_LATER_FAILURES = 8, 20
