@@ -45,8 +45,8 @@ GROUP_BUDGET = 1500
 HOPELESS = 20
 """Failures in a row from the first group on that end a calibration: the function itself is wrong."""
 
-BATCH = 64
-"""Measurements that go into the store together."""
+BATCH = 128
+"""Measurements that go into the store together, after the doubtful ones among them were taken again."""
 
 FROM_GRAPHS = 0.75
 """Share of groups drawn from the given networks, the rest being generated."""
@@ -138,7 +138,6 @@ def calibrate_groups(
         draws = _different(sampled, MOST_DRAWN * budget)
         while drawn := list(islice(draws, budget - len(succeeded & measuring.seen))):
             succeeded |= measuring.run(drawn)
-        measuring.again()
         heard("train", 0, 1)
         model, kept = _trained(target, in_fixed_order(store.records(profile)), store, seed)
         heard("train", 1, 1)
@@ -205,52 +204,48 @@ class _Measuring:
         self.remarks: list[str] = []
         self.seen: set[Key] = set()
         self.before = 0
-        self._doubtful: dict[Key, tuple[Candidate, float]] = {}
 
     def run(self, drawn: Sequence[Candidate]) -> set[Key]:
         """Measure drawn groups; return the keys of those that succeeded now."""
         unmeasured = [one for one in drawn if one.key not in self._known]
         self.seen |= {one.key for one in drawn}
         self.before += len(drawn) - len(unmeasured)
-        first = stored = len(self.records)
-        total = self.before + first + len(unmeasured)
-        try:
-            for _, result in self._runner.arrivals(unmeasured):
-                self._add(result)
-                self._heard("measure", self.before + len(self.records), total)
-                if len(self.records) - stored == BATCH:
-                    self._store.add(self.records[stored:])
-                    stored = len(self.records)
-        except (ProgramError, TargetError):
-            if not any(record.outcome is Outcome.OK for record in self.records):
-                del self.records[stored:]  # nothing to keep
-            raise
-        finally:
-            self._store.add(self.records[stored:])
+        first, total = len(self.records), self.before + len(self.records) + len(unmeasured)
+        for start in range(0, len(unmeasured), BATCH):
+            self._batch(unmeasured[start : start + BATCH], total)
         return {_key(r) for r in self.records[first:] if r.outcome is Outcome.OK}
 
-    def again(self) -> None:
-        """Measure the doubtful groups once more, and store the times that are surer: the last one of a group counts."""
-        doubtful = list(self._doubtful.items())
-        self._doubtful.clear()
-        surer: list[Record] = []
+    def _batch(self, candidates: Sequence[Candidate], total: int) -> None:
+        """Measure some groups, the doubtful ones twice, and store them; an interrupt stores what was measured."""
+        first = len(self.records)
+        doubtful: dict[int, Candidate] = {}
         try:
-            for place, result in self._runner.arrivals([one for _, (one, _) in doubtful]):
-                record = to_record(result, self._target, "calibrate")
-                if record.outcome is Outcome.OK and record.trust > doubtful[place][1][1]:
-                    surer.append(record)
-                self._heard("measure again", place + 1, len(doubtful))
+            for _, result in self._runner.arrivals(candidates):
+                if self._add(result).trust < DOUBTFUL_TRUST:
+                    doubtful[len(self.records) - 1] = result.candidate
+                self._heard("measure", self.before + len(self.records), total)
+            self._again(doubtful)
+        except (ProgramError, TargetError):
+            if not any(record.outcome is Outcome.OK for record in self.records):
+                del self.records[first:]  # nothing to keep
+            raise
         finally:
-            self._store.add(surer)
+            self._store.add(self.records[first:])
 
-    def _add(self, result: Measurement) -> None:
+    def _again(self, doubtful: Mapping[int, Candidate]) -> None:
+        """Measure groups by place in the records once more; the surer of two times stays."""
+        results = self._runner.measure(doubtful.values())
+        for place, result in zip(doubtful, results, strict=True):
+            again = to_record(result, self._target, "calibrate")
+            if again.outcome is Outcome.OK and again.trust > self.records[place].trust:
+                self.records[place] = again
+
+    def _add(self, result: Measurement) -> Record:
         if isinstance(result, Measured) and result.execution.remark:
             self.remarks.append(result.execution.remark)
-        record = to_record(result, self._target, "calibrate")
-        if record.outcome is Outcome.OK and record.trust < DOUBTFUL_TRUST:
-            self._doubtful[_key(record)] = result.candidate, record.trust
-        self.records.append(record)
+        self.records.append(to_record(result, self._target, "calibrate"))
         _check_hope(self._target, self.records)
+        return self.records[-1]
 
 
 def _check_hope(target: ModelTarget, records: Sequence[Record]) -> None:
