@@ -25,6 +25,8 @@ FLOATS = frozenset(
 """Element types of weights that are drawn again instead of carried along."""
 Shape = tuple[int, ...]
 
+LEAST_IR_VERSION = 4
+"""The oldest version of the format in which initializers are no inputs."""
 DRAWN = 1 << 18
 """Different numbers of a drawn weight; a larger one repeats them, since drawing takes longer than timing."""
 
@@ -92,6 +94,7 @@ class FileNodes:
             return None
         nodes = [self._source.proto.graph.node[index] for index in sorted(wanted)]
         model = part(self._source.proto, nodes, outputs)
+        model.ir_version = max(model.ir_version, LEAST_IR_VERSION)
         read = {value.name for value in model.graph.input}
         if not read <= inputs.keys():
             return None
