@@ -133,7 +133,8 @@ page about whole sets.
 
 A run renews the targets that it is asked for, and keeps what stands here of the others. `ort` is ONNX Runtime, which
 takes groups without schedules: its sets are single groups, so that nothing is ranked or chosen in them
-([figures of a quiet machine](decisions/0045-models-as-programs.md)).
+([why](decisions/0138-groups-of-a-file-are-its-own-nodes.md); `autotune calibrate --target ort`, then
+`python -m benchmarks.model_ort --markdown docs/figures-model.md`).
 """
 
 
