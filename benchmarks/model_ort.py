@@ -1,7 +1,6 @@
 """Figures of ONNX Runtime as a target: networks that the cost model was not trained on, against their latency.
 
-python -m benchmarks.model_ort [--markdown docs/figures-model.md]: after ``autotune calibrate --target ort`` with the
-shipped networks as --models.
+python -m benchmarks.model_ort [--markdown docs/figures-model.md]: after ``autotune calibrate --target ort``.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from autotune.targets.native.running.sampling import REST_SECONDS
 from autotune.targets.native.running.target import host_reference
 from autotune.targets.plugins.ort_engine import THREADS, open_engine, time_in_session
 from autotune.targets.plugins.timing import ModelTiming
-from autotune.tuner.file_groups import group_of
+from autotune.tuner.file_groups import whole_group
 from benchmarks.child import busy
 from benchmarks.cpu_networks import NAMES, make_case
 from benchmarks.model_kept import KeptTarget, kept_targets
@@ -143,9 +142,7 @@ def main() -> None:
             passes = [measured_seconds(name, Path(folder)) for _ in range(PASSES)]
             seconds[name] = statistics.median(passes)
             graph = load_network(Path(folder) / f"{name}.onnx")
-            names = [op.name for op in graph.ops]
-            part = group_of(graph, names, FileNodes.read(Path(folder) / f"{name}.onnx"))
-            graphs[name] = part or Group.from_graph(graph, names)
+            graphs[name] = whole_group(graph, FileNodes.read(Path(folder) / f"{name}.onnx"))
     predicted = held_out(data, graphs)
     errors = _errors(seconds, predicted)
     for name in sorted(seconds, key=lambda name: abs(np.log(predicted[name] / seconds[name]))):

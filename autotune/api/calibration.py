@@ -73,15 +73,16 @@ def calibrate(
     check_workers(workers)
     limit = seconds_of(time_limit_seconds, "time_limit_seconds")
     plugin = model_target(target)
+    wanted = None if budget is None else integer_of(budget, "budget", 1)
     if models is None:
-        many = plugin is not None and (budget is None or budget >= NETWORKS_FROM)
+        many = plugin is not None and (wanted is None or wanted >= NETWORKS_FROM)
         models = MEASURED_NETWORKS if many else CALIBRATED_ON
     named = (models,) if isinstance(models, (str, Path)) else listed(models)
     if plugin is not None:
-        return _calibrate_plugin(plugin, budget, named, seed, store, progress, limit, workers)
+        return _calibrate_plugin(plugin, wanted, named, seed, store, progress, limit, workers)
     assert not isinstance(target, ModelTarget)
     machine = choose_target(target)
-    wanted = default_budget(machine) if budget is None else integer_of(budget, "budget", 1)
+    wanted = default_budget(machine) if wanted is None else wanted
     graphs = load_all(named, machine.spec.layout, progress)
     with opened_cluster(workers) as cluster, opened(store) as records:
         return run_calibration(
@@ -120,7 +121,7 @@ def _calibrate_plugin(
     with opened_cluster(workers) as cluster, opened(store) as records:
         return calibrate_groups(
             machine,
-            budget=GROUP_BUDGET if budget is None else integer_of(budget, "budget", 1),
+            budget=GROUP_BUDGET if budget is None else budget,
             graphs=graphs,
             files=files,
             seed=integer_of(seed, "seed", 0),

@@ -10,7 +10,6 @@ from autotune.cost_model.additive.model import AdditiveModel
 from autotune.display import Card, Displayed
 from autotune.errors import InputError, ProgramError
 from autotune.frontend.export.file_nodes import FileNodes
-from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.lowering.exported import export_candidate
 from autotune.measure.runner import Runner, Workers
@@ -21,7 +20,7 @@ from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.plugins.tunables import Value
 from autotune.tuner.failures import FailureCount, count_failures
-from autotune.tuner.file_groups import group_of
+from autotune.tuner.file_groups import whole_group
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import to_record
 
@@ -88,8 +87,7 @@ def search_configurations(
             "parameters = {'threads': [1, 2]}, or ask 'autotune predict'"
         )
     heard = silent if progress is None else progress
-    names = [op.name for op in graph.ops]
-    group = group_of(graph, names, nodes) or Group.from_graph(graph, names)
+    group = whole_group(graph, nodes)
     ranked = model.ranked(group, target.tunables)
     chosen = ranked[:measure]
     candidates = [

@@ -42,6 +42,12 @@ def group_of(graph: Graph, names: Iterable[str], nodes: FileNodes | None) -> Gro
     return None if model is None else FilePart.of(group, composed_nodes(group, nodes), model)
 
 
+def whole_group(graph: Graph, nodes: FileNodes | None) -> Group:
+    """Return a network as one group: with its file's nodes where there are any that compute it."""
+    names = [op.name for op in graph.ops]
+    return group_of(graph, names, nodes) or Group.from_graph(graph, names)
+
+
 def composed_nodes(group: Group, nodes: FileNodes) -> tuple[Node, ...]:
     """Return the nodes of a file that import wrote in other operators, or in one of another kind, with the operators of each."""
     places = {op.output: place for place, op in enumerate(group.ops)}

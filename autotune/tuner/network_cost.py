@@ -16,7 +16,7 @@ from autotune.graph.graph import Graph
 from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.plugins.tunables import Value
-from autotune.tuner.file_groups import group_of
+from autotune.tuner.file_groups import whole_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,7 @@ def predict_as_group(
     graph: Graph, model: AdditiveModel, target: str, nodes: FileNodes | None = None
 ) -> NetworkCost:
     """Predict a network as one group, whose machine fuses by itself; ``nodes`` are those of its file."""
-    names = [op.name for op in graph.ops]
-    group = group_of(graph, names, nodes) or Group.from_graph(graph, names)
+    group = whole_group(graph, nodes)
     best = model.best_configuration(group)
     cost, shares = model.predict(group, best), model.operator_seconds(group, best)
     parts = tuple(

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from autotune import api
+from autotune.api import calibration
 from autotune.cost_model.additive.model import AdditiveModel
-from autotune.errors import ProgramError, StoreError, TargetError
+from autotune.errors import InputError, ProgramError, StoreError, TargetError
 from autotune.fusion.group import Group, is_convex
 from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
@@ -150,3 +151,20 @@ def test_metrics_are_shares(calibrated: tuple[ModelTarget, Store]) -> None:
     stored = store.load_model(machine.profile_id)
     assert stored is not None
     assert all(np.isfinite(value) for value in stored.metrics.values())
+
+
+@pytest.mark.parametrize(("budget", "count"), [(None, 16), (1000, 16), (999, 4), (60, 4)])
+def test_large_calibrations_draw_from_more_networks(
+    monkeypatch: pytest.MonkeyPatch, budget: int | None, count: int
+) -> None:
+    drawn_from: list[str] = []
+    monkeypatch.setattr(
+        calibration, "_calibrate_plugin", lambda _, __, named, *rest: drawn_from.extend(named)
+    )
+    api.calibrate(ModelTarget("mine", functions.by_results), budget)
+    assert len(set(drawn_from)) == count
+
+
+def test_a_budget_that_is_no_number_is_refused_in_one_line() -> None:
+    with pytest.raises(InputError, match="budget is a whole number"):
+        api.calibrate(ModelTarget("mine", functions.by_results), "many")

@@ -79,7 +79,7 @@ def fit_unit_costs(data: OperatorRows) -> tuple[float, Floats]:
     """Fit the seconds of a run and of each kind of work so that errors of logarithms are least.
 
     What kinds cost in common (``POOLS``) comes first; each kind is then fitted beside it, and stays near it where few groups
-    tell more. Without that, one network taught what a call costs: nothing, or half a millisecond.
+    tell more. Otherwise a kind that one network alone has would get any share of that network's time.
     """
     work = data.group_work.reshape(len(data), -1)
     run, pools = np.ones((len(data), 1)), POOLS.ravel()
@@ -94,7 +94,8 @@ def fit_unit_costs(data: OperatorRows) -> tuple[float, Floats]:
 
 
 def _cheapest(data: OperatorRows, counts: Floats) -> Floats:
-    """Return what a unit of each kind [K] would cost if it alone explained a group that is cheap for it; 0 for kinds that do not occur."""
+    """Return a low cost for a unit of each kind [K]: that of a cheap group, explained by this kind alone. It is 0 for a kind that does
+    not occur."""
     costs = np.zeros(counts.shape[1])
     for kind, column in enumerate(counts.T):
         has = column > 0
@@ -104,8 +105,9 @@ def _cheapest(data: OperatorRows, counts: Floats) -> Floats:
 
 
 def _fitted_costs(data: OperatorRows, counts: Floats, start: Floats, hold: float) -> Floats:
-    """Fit the cost of a unit of each kind [K] to groups that count them [r, K], starting from ``start`` and held there with the
-    weight of ``hold`` groups.
+    """Fit the cost of a unit of each kind [K]. ``counts`` [r, K] are the units of each group.
+
+    The fit begins at ``start`` [K]. Costs are held there with the weight of ``hold`` groups.
 
     Gauss-Newton steps on non-negative least squares (Lawson and Hanson 1974, *Solving Least Squares
     Problems*, ch. 23) with Huber's weights.

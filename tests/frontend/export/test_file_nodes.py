@@ -1,4 +1,4 @@
-"""Parts of an ONNX file between tensors: the nodes that lie there, what they compute, and which weights they carry."""
+"""Parts of an ONNX file: their nodes, their results and their weights."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ MULTIPLY_ADDS, INTEGERS, HOP = "multiply_add_nanoseconds", "integer_nanoseconds"
 """Names of readings that the host keeps."""
 
 EXCESS = {MULTIPLY_ADDS: 1.0, INTEGERS: 3.0}
-"""How much what a reading takes beyond a calm one counts. While integers take 1.2 times as long, programs take 1.3 to 1.45 times (virtual Zen 3);
-multiply-adds vary by as much on a calm machine, whose wide units wake up."""
+"""Weight of the time that a reading takes beyond a calm one. Programs take 1.3 to 1.45 times as long while integers take 1.2 times
+(virtual Zen 3). Multiply-adds vary that much on a calm machine, whose wide units wake up."""
 
 ROUNDS = 50
 """Rounds of the number: 4 µs of two cores near by."""
