@@ -7,6 +7,7 @@ stay well-defined (finite, positive variances), so the graphs can also be execut
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 
@@ -36,6 +37,9 @@ but a measurement must take milliseconds."""
 MAX_ACTIVATION_ELEMENTS = 1 << 21
 """Elements of one activation at most, above ResNet-50's largest (64 × 112 × 112 = 0.8 million)."""
 
+MOST_WIDE_ELEMENTS = 1 << 24
+"""Elements of a tensor of wide graphs at most: 64 MiB, more than the caches of a core hold."""
+
 
 def random_graphs(rng: np.random.Generator, count: int) -> Iterator[Graph]:
     """``count`` graphs, shapes drawn by weight from ``SHAPES``; a seed reproduces them all."""
@@ -44,6 +48,16 @@ def random_graphs(rng: np.random.Generator, count: int) -> Iterator[Graph]:
     for index in range(count):
         name = names[int(rng.choice(len(names), p=weights / weights.sum()))]
         yield SHAPES[name][1](rng, GraphBuilder(f"{name}_{index}"))
+
+
+def wide_graphs(rng: np.random.Generator) -> Iterator[Graph]:
+    """Give endless graphs that move more bytes than they compute with: element-wise chains and products of few rows, of sizes from
+    what a cache holds to what none does."""
+    for index in itertools.count():
+        if rng.random() < 0.5:
+            yield _wide_chain(rng, GraphBuilder(f"wide_chain_{index}"))
+        else:
+            yield _wide_product(rng, GraphBuilder(f"wide_product_{index}"))
 
 
 def log_uniform(rng: Draw, low: int, high: int, multiple: int = 1) -> int:
@@ -327,6 +341,39 @@ def transpose(rng: Draw, b: GraphBuilder) -> Graph:
     }
     perms = by_rank[rank]
     return _finish(b, b.add(OpKind.TRANSPOSE, x, perm=perms[int(rng.integers(len(perms)))]))
+
+
+def _wide_chain(rng: Draw, b: GraphBuilder) -> Graph:
+    """A chain of one to six element-wise operators: functions, scales of channels, and further tensors of the same size."""
+    channels = log_uniform(rng, 8, 256, 8)
+    side = math.isqrt(log_uniform(rng, MOST_WIDE_ELEMENTS >> 6, MOST_WIDE_ELEMENTS) // channels)
+    shape = (1, channels, side, side)
+    y = b.input("x", shape)
+    for index in range(int(rng.integers(1, 7))):
+        if rng.random() < 0.4:
+            y = _activation(rng, b, y, relu=0.4)
+            continue
+        kind = (OpKind.ADD, OpKind.MUL, OpKind.SUB, OpKind.MAXIMUM)[int(rng.integers(4))]
+        if rng.random() < 0.4:
+            other = "x" if rng.random() < 0.5 else b.input(f"other_{index}", shape)
+        else:
+            other = weights(rng, b, channels, 1, 1)
+        y = b.add(kind, y, other)
+    return _finish(b, y)
+
+
+def _wide_product(rng: Draw, b: GraphBuilder) -> Graph:
+    """A dense layer of one to eight rows, whose weights are read once."""
+    inner = log_uniform(rng, 256, 16384, 64)
+    columns = log_uniform(rng, 256, min(16384, MOST_WIDE_ELEMENTS // inner), 64)
+    y = b.add(
+        OpKind.MATMUL,
+        b.input("x", (log_uniform(rng, 1, 8), inner)),
+        weights(rng, b, inner, columns),
+    )
+    if rng.random() < 0.7:
+        y = b.add(OpKind.ADD, y, weights(rng, b, columns))
+    return _finish(b, _activation(rng, b, y) if rng.random() < 0.5 else y)
 
 
 SHAPES: dict[str, tuple[float, Callable[[Draw, GraphBuilder], Graph]]] = {

@@ -32,6 +32,7 @@ from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.plugins.tunables import Tunables, from_text
 from autotune.targets.plugins.tunables import drawn as drawn_configuration
 from autotune.tuner.budget import check_budget
+from autotune.tuner.drawn_files import drawn_files
 from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.file_groups import group_of
 from autotune.tuner.gate import note, save_better
@@ -48,8 +49,10 @@ HOPELESS = 20
 BATCH = 128
 """Measurements that go into the store together, after the doubtful ones among them were taken again."""
 
-FROM_GRAPHS = 0.75
-"""Share of groups drawn from the given networks, the rest being generated."""
+FROM_GRAPHS, FROM_FILES = 0.6, 0.25
+"""Shares of groups of the given networks and of drawn files, the rest being of generated graphs."""
+WHOLE_FILE = 0.5
+"""Share of drawn files that are one group."""
 SINGLE = 0.25
 SMALL, LARGEST_SMALL = 0.5, 12
 """Shares of single operators and of small grown groups; the rest are long stretches of a network."""
@@ -289,24 +292,34 @@ def sample_groups(
     graphs: Sequence[Graph], seed: int, files: Sequence[FileNodes | None] = ()
 ) -> Iterator[Candidate]:
     """Give endless groups for machines without schedules: first each network whole, then single operators,
-    small connected groups and long stretches, small and large alike.
+    small connected groups and long stretches, small and large alike, of the networks, of drawn files and of generated graphs.
 
     ``files`` are those of the graphs: a group is then made of whole nodes of its file.
     """
     rng = np.random.default_rng(seed)
     networks = list(zip(graphs, files or [None] * len(graphs), strict=True))
     for graph, nodes in networks:
-        yield from _sized(graph, [op.name for op in graph.ops], nodes, graph.name, whole=True)
-    number = 0
+        yield from _sized(graph, _all(graph), nodes, graph.name, whole=True)
+    drawn, number = drawn_files(rng), 0
     while True:
-        if graphs and rng.random() < FROM_GRAPHS:
+        source = rng.random()
+        if graphs and source < FROM_GRAPHS:
             graph, nodes = networks[int(rng.integers(len(networks)))]
-            network = graph.name
+            yield from _sized(graph, _draw(graph, rng), nodes, graph.name)
+            continue
+        names: Sequence[str] = ()
+        if source < FROM_GRAPHS + FROM_FILES:
+            graph, nodes = next(drawn)
+            if rng.random() < WHOLE_FILE:
+                names = _all(graph)
         else:
             graph, nodes = next(random_graphs(rng, 1)), None
-            network = f"workload:{number}"
-            number += 1
-        yield from _sized(graph, _draw(graph, rng), nodes, network)
+        yield from _sized(graph, names or _draw(graph, rng), nodes, f"workload:{number}")
+        number += 1
+
+
+def _all(graph: Graph) -> Sequence[str]:
+    return [op.name for op in graph.ops]
 
 
 def _draw(graph: Graph, rng: np.random.Generator) -> Sequence[str]:

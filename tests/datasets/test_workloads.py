@@ -10,9 +10,11 @@ import pytest
 from autotune.datasets.workloads import (
     MAX_ACTIVATION_ELEMENTS,
     MAX_MULTIPLY_ADDS,
+    MOST_WIDE_ELEMENTS,
     SHAPES,
     log_uniform,
     random_graphs,
+    wide_graphs,
 )
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
@@ -55,6 +57,17 @@ def test_work_and_sizes_are_bounded(name: str) -> None:
         for op in graph.ops:
             assert multiply_adds(op, graph) <= 2 * MAX_MULTIPLY_ADDS
             assert graph.types[op.output].elements <= 8 * MAX_ACTIVATION_ELEMENTS
+
+
+def test_wide_graphs_have_chains_and_products_that_caches_do_not_hold() -> None:
+    graphs = list(itertools.islice(wide_graphs(np.random.default_rng(2)), 60))
+    again = itertools.islice(wide_graphs(np.random.default_rng(2)), 60)
+    assert [g.fingerprint for g in graphs] == [g.fingerprint for g in again]
+    largest = [max(kind.elements for kind in g.types.values()) for g in graphs]
+    assert max(largest) <= MOST_WIDE_ELEMENTS and sum(n > 1 << 22 for n in largest) > 20
+    products = [g for g in graphs if any(op.family is Family.MATMUL for op in g.ops)]
+    assert 15 < len(products) < 45
+    assert all(sum(multiply_adds(op, g) for op in g.ops) <= 8 * MOST_WIDE_ELEMENTS for g in graphs)
 
 
 def test_weights_take_no_memory() -> None:

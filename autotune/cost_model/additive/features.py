@@ -20,7 +20,7 @@ from autotune.operators.op import Family, OpKind
 
 Floats = npt.NDArray[np.float64]
 
-VERSION = 1
+VERSION = 2
 """Of the tables of this file; part of every stored model."""
 
 Question = Callable[[OperatorWork, Surroundings], float]
@@ -164,6 +164,7 @@ FEATURES: tuple[FeatureRow, ...] = (
     _size("bytes_since", "bytes moved since the oldest input was made", lambda w, at: at.bytes_since(w.op)),
     _size("group_bytes", "bytes that the group moves", lambda w, at: at.total_bytes),
     _size("group_weights", "bytes of the group's constants", lambda w, at: at.weight_bytes),
+    _size("node_operators", "operators that import made of the same node", lambda w, at: at.operators_of_node(w.op)),
     _size("group_operators", "operators of the group", lambda w, at: len(at.works)),
 )  # fmt: skip
 
@@ -175,9 +176,12 @@ PARTS = (
     "bytes",
     "outer_bytes",
     *(f"weight_bytes_{place}" for place in range(len(WEIGHT_BYTES) + 1)),
+    "inner_calls",
+    "read_again",
 )
-"""Counted work of an operator: calls, operations, bytes of computed tensors, those of them that enter or leave the group; and
-for contractions bytes of weights, by the weights of the whole group."""
+"""Counted work of an operator: calls, operations, bytes of computed tensors, those of them that enter or leave the group; for
+contractions bytes of weights, by the weights of the whole group; and for nodes that import wrote in several operators these and
+the bytes of weights that more than one of them reads, as every step of a recurrent layer does."""
 CONTRACTIONS = (
     Sort.CONV, Sort.DEPTHWISE, Sort.GROUPED, Sort.PRODUCT, Sort.PRODUCT_OF_COMPUTED,
 )  # fmt: skip
@@ -258,4 +262,7 @@ def _counted(name: str, works: Sequence[OperatorWork], at: Surroundings) -> list
         row[5 + bisect_left(WEIGHT_BYTES, at.weight_bytes)] = weights
     else:
         row[3] += weights
+    if len(works) > 1:
+        row[-2] = len(works)
+        row[-1] = sum(at.bytes_of({*work.op.inputs} & constants) for work in works) - weights
     return row

@@ -163,6 +163,16 @@ class Surroundings:
         """Nodes of the group's file that import wrote in other operators; none for a group without a file."""
         return self.group.nodes if isinstance(self.group, FilePart) else ()
 
+    @cached_property
+    def _node_sizes(self) -> dict[str, int]:
+        """Result of every operator that import made with others of one node, to their number."""
+        outputs = [op.output for op in self.group.ops]
+        return {outputs[place]: len(places) for _, places in self.nodes for place in places}
+
+    def operators_of_node(self, op: Op) -> int:
+        """Return how many operators import made of the node that an operator is of: those of all steps, of a recurrent layer."""
+        return self._node_sizes.get(op.output, 1)
+
     def bytes_of(self, tensors: Iterable[str]) -> int:
         """Return the bytes of some tensors of the group."""
         return ELEMENT_BYTES * sum(math.prod(self.group.type_of[x].shape) for x in tensors)
@@ -187,5 +197,5 @@ class Surroundings:
 
     @cached_property
     def weight_bytes(self) -> int:
-        """Bytes of all constants of the group."""
-        return 4 * sum(work.weight_elements for work in self.works)
+        """Bytes of all constants of the group, each once."""
+        return self.bytes_of(self.group.constants)

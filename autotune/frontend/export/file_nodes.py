@@ -25,6 +25,8 @@ FLOATS = frozenset(
 """Element types of weights that are drawn again instead of carried along."""
 Shape = tuple[int, ...]
 
+PLACING = frozenset(("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"))
+"""Operators that import drops where they only rename memory, or that it makes part of others."""
 LEAST_IR_VERSION = 4
 """The oldest version of the format in which initializers are no inputs."""
 DRAWN = 1 << 18
@@ -52,12 +54,20 @@ class FileNodes:
         return tensor in self._makers or tensor in self._given
 
     def node_of(self, tensor: str, bounds: Container[str]) -> int | None:
-        """Return the number of the node that makes a tensor of ``bounds``, weights and nothing else; None where others lie between."""
-        index = self._makers.get(tensor)
-        if index is None:
-            return None
-        read = reads_of(self._source.proto.graph.node[index])
-        return index if all(x in bounds or x in self._constants for x in read) else None
+        """Return the number of the node that makes a tensor of ``bounds``, weights and nothing else, but for nodes that give
+        elements other places; None where others lie between."""
+        found, frontier = set[int](), [tensor]
+        while frontier:
+            index = self._makers.get(frontier.pop())
+            if index is None:
+                return None  # an input of the network
+            if index not in found:
+                found.add(index)
+                read = reads_of(self._source.proto.graph.node[index])
+                frontier += [x for x in read if x not in bounds and x not in self._constants]
+        first = self._makers[tensor]
+        computing = [index for index in found if self.operator(index) not in PLACING] or [first]
+        return computing[0] if len(computing) == 1 else None
 
     def operator(self, index: int) -> str:
         """Return the operator of a node."""

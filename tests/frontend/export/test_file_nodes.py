@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import InferenceSession
 
 from autotune.api import load_network
-from autotune.cost_model.additive.features import COSTED, operator_features
+from autotune.cost_model.additive.features import COSTED, PARTS, operator_features
 from autotune.cost_model.additive.operator_work import OperatorWork
 from autotune.datasets import NETWORKS
 from autotune.errors import ModelError
@@ -158,6 +159,24 @@ def test_a_node_is_priced_once_at_its_largest_operator(file: Path) -> None:
         calls, operations = work[place, 1], work[place, 2]
         assert calls == 1
         assert operations == sum(OperatorWork(group.ops[i], group).operations for i in places)
+
+
+@pytest.mark.parametrize("name", ["gru_layer", "lstm_layer"])
+def test_a_layer_whose_result_is_only_renamed_is_one_node_with_weights_read_at_every_step(
+    name: str,
+) -> None:
+    graph, nodes = load_network(name), nodes_of(resolve_model(name))
+    group = group_of(graph, [op.name for op in graph.ops], nodes)
+    assert isinstance(group, FilePart)
+    ((kind, places),) = group.nodes
+    assert kind == name.partition("_")[0].upper()
+    assert len(places) > 0.9 * len(group.ops)
+    steps = graph.shape("x")[0]
+    _, work = operator_features(group)
+    row = dict(zip(PARTS, work[:, 1:].sum(axis=0), strict=True))
+    once = sum(math.prod(graph.shape(x)) for x in group.constants) * 4
+    assert row["inner_calls"] == len(places)
+    assert 0.4 * once * (steps - 1) < row["read_again"] <= once * (steps - 1)
 
 
 def test_nodes_that_read_what_is_not_given_are_no_part(file: Path) -> None:
