@@ -76,7 +76,7 @@ bench-systolic: $(BUILT) $(SCALESIM)/.installed ## emulator against SCALE-Sim in
 	$(call say,"benchmarking the emulator and SCALE-Sim")
 	@$(PY) -m benchmarks.systolic --markdown docs/figures-systolic.md $(if $(FULL),--full) $(if $(JSON),--json $(JSON))
 
-bench-cpu: $(BUILT) $(CPU_PEERS)/.installed ## native engine against ONNX Runtime and OpenVINO in one run; PLANS=folder of our plans
+bench-cpu: $(BUILT) $(CPU_PEERS)/.installed ## native engine against ONNX Runtime and OpenVINO in one run; PLANS=folder of our plans, JSON=file keeps rows and goes on from them
 	$(call say,"benchmarking the native engine beside ONNX Runtime and OpenVINO")
 	@$(PY) -m benchmarks.cpu --markdown docs/figures-cpu.md $(if $(PLANS),--plans $(PLANS)) $(if $(JSON),--json $(JSON))
 

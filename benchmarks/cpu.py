@@ -12,9 +12,10 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -24,7 +25,7 @@ from benchmarks.child import ROOT, run_child
 from benchmarks.cpu_engine import Case, Engine, EngineFailure
 from benchmarks.cpu_figures import ENGINES, MEASURED, OURS, PEERS, EngineRow, Figures, NetworkRow
 from benchmarks.cpu_networks import NAMES, NetworkCase, make_case
-from benchmarks.cpu_tables import as_json, failures, markdown, text
+from benchmarks.cpu_tables import as_json, failures, from_json, markdown, text
 
 PEERS_PYTHON = ROOT / ".bench" / "cpu" / "bin" / "python"
 REST_SECONDS = 0.05
@@ -116,20 +117,61 @@ def measure(
     pythons: Mapping[str, Path],
     plans: Path | None,
     effort: Effort,
+    kept: Figures,
+    keep: Callable[[Figures], None],
 ) -> Figures:
-    """All figures. The peak is measured before and after, the greater counts: noise only lowers."""
-    rows: list[NetworkRow] = []
-    peaks = {count: _peak(count) for count in threads}
+    """All figures. The peak is measured before and after, the greater counts: noise only lowers.
+
+    Rows of ``kept`` are not measured again; ``keep`` gets what there is after each row.
+    """
+    asked = {(name, count) for name in networks for count in threads}
+    rows = {(row.network, row.threads): row for row in kept.rows}
+    rows = {key: row for key, row in rows.items() if key in asked and pythons.keys() <= _tried(row)}
+    peaks = {count: max(_peak(count), kept.peak_gflops.get(count, 0.0)) for count in threads}
+
+    def found() -> Figures:
+        order = {name: place for place, name in enumerate(networks)}
+        sorted_rows = sorted(
+            rows.values(), key=lambda row: (threads.index(row.threads), order[row.network])
+        )
+        return Figures(kept.machine, peaks, tuple(sorted_rows))
+
     for name in networks:
+        missing = [count for count in threads if (name, count) not in rows]
+        if not missing:
+            continue
         with tempfile.TemporaryDirectory() as made:
             case = make_case(name, Path(made))
-            for count in threads:
+            for count in missing:
                 plan = None if plans is None else _plan_of(plans, name, count)
-                rows.append(measure_network(case, count, pythons, plan, effort, Path(made)))
-                say(show(rows[-1]))
+                row = measure_network(case, count, pythons, plan, effort, Path(made))
+                rows[name, count] = row
+                say(show(row))
+                keep(found())
     peaks = {count: max(peaks[count], _peak(count)) for count in threads}
-    rows.sort(key=lambda row: threads.index(row.threads))
-    return Figures(machine_name(), peaks, tuple(rows))
+    return found()
+
+
+def _tried(row: NetworkRow) -> set[str]:
+    return {*row.engines, *row.failures}
+
+
+def kept_figures(file: Path | None) -> Figures:
+    """Return the figures that a file keeps; without rows where there is none, or of another machine."""
+    machine = machine_name()
+    if file is not None and file.exists():
+        found = from_json(json.loads(file.read_text()))
+        if found.machine == machine:
+            return found
+        say(f"{file}: of another machine, measured anew")
+    return Figures(machine, {}, ())
+
+
+def _write(file: Path | None, figures: Figures) -> None:
+    if file is not None:
+        part = file.with_suffix(".part")
+        part.write_text(json.dumps(as_json(figures), indent=2) + "\n")
+        part.replace(file)
 
 
 def _plan_of(plans: Path, name: str, threads: int) -> Path | None:
@@ -154,7 +196,9 @@ def machine_name() -> str:
 def main() -> None:
     """Measure, print, write; ends with 1 when outputs disagree."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="also write the figures here")
+    parser.add_argument(
+        "--json", type=Path, help="keep the figures here, and go on from those that are there"
+    )
     parser.add_argument("--markdown", type=Path, help="also write docs/figures-cpu.md here")
     parser.add_argument("--networks", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=MEASURED)
@@ -167,14 +211,15 @@ def main() -> None:
     given = parser.parse_args()
     pythons = {e: PEERS_PYTHON if e in PEERS else Path(sys.executable) for e in given.engines}
     effort = Effort(given.rounds, given.seconds)
-    figures = measure(given.networks, given.threads, pythons, given.plans, effort)
+    keep = partial(_write, given.json)
+    kept = kept_figures(given.json)
+    figures = measure(given.networks, given.threads, pythons, given.plans, effort, kept, keep)
     print(text(figures))
     for failure in failures(figures):
         say(f"not run: {failure}")
     if given.markdown is not None:
         given.markdown.write_text(markdown(figures))
-    if given.json is not None:
-        given.json.write_text(json.dumps(as_json(figures), indent=2) + "\n")
+    keep(figures)
     wrong = figures.disagreeing()
     if wrong:
         sys.exit(f"error: outputs disagree: {'; '.join(wrong)}")

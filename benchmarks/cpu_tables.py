@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.cpu_figures import ENGINES, EXACT, FAST, OURS, PEERS, Figures, NetworkRow, Summary
+from benchmarks.cpu_figures import (
+    ENGINES,
+    EXACT,
+    FAST,
+    OURS,
+    PEERS,
+    EngineRow,
+    Figures,
+    NetworkRow,
+    Summary,
+)
 from benchmarks.cpu_networks import SYNTHETIC
 from benchmarks.table import Table
 
@@ -138,3 +148,22 @@ def as_json(figures: Figures) -> dict[str, Any]:
         for ratio, speed in _speeds(row, engines).items():
             shown[ratio.replace(" / ", "_times_")] = speed
     return found
+
+
+def from_json(found: dict[str, Any]) -> Figures:
+    """Read what ``as_json`` wrote."""
+    rows = tuple(
+        NetworkRow(
+            row["network"],
+            row["threads"],
+            row["multiply_adds"],
+            {
+                name: EngineRow(tuple(one["rounds"]), one["open_seconds"], one["difference"])
+                for name, one in row["engines"].items()
+            },
+            row["failures"],
+        )
+        for row in found["rows"]
+    )
+    peaks = {int(threads): peak for threads, peak in found["peak_gflops"].items()}
+    return Figures(found["machine"], peaks, rows)

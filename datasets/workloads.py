@@ -50,14 +50,11 @@ def random_graphs(rng: np.random.Generator, count: int) -> Iterator[Graph]:
         yield SHAPES[name][1](rng, GraphBuilder(f"{name}_{index}"))
 
 
-def wide_graphs(rng: np.random.Generator) -> Iterator[Graph]:
-    """Give endless graphs that move more bytes than they compute with: element-wise chains and products of few rows, of sizes from
-    what a cache holds to what none does."""
+def memory_graphs(rng: np.random.Generator) -> Iterator[Graph]:
+    """Give endless graphs whose time is memory's, of sizes from what a cache holds to what none does; a seed reproduces them."""
     for index in itertools.count():
-        if rng.random() < 0.5:
-            yield _wide_chain(rng, GraphBuilder(f"wide_chain_{index}"))
-        else:
-            yield _wide_product(rng, GraphBuilder(f"wide_product_{index}"))
+        made = MEMORY_SHAPES[int(rng.integers(len(MEMORY_SHAPES)))]
+        yield made(rng, GraphBuilder(f"{made.__name__}_{index}"))
 
 
 def log_uniform(rng: Draw, low: int, high: int, multiple: int = 1) -> int:
@@ -343,11 +340,9 @@ def transpose(rng: Draw, b: GraphBuilder) -> Graph:
     return _finish(b, b.add(OpKind.TRANSPOSE, x, perm=perms[int(rng.integers(len(perms)))]))
 
 
-def _wide_chain(rng: Draw, b: GraphBuilder) -> Graph:
+def wide_chain(rng: Draw, b: GraphBuilder) -> Graph:
     """A chain of one to six element-wise operators: functions, scales of channels, and further tensors of the same size."""
-    channels = log_uniform(rng, 8, 256, 8)
-    side = math.isqrt(log_uniform(rng, MOST_WIDE_ELEMENTS >> 6, MOST_WIDE_ELEMENTS) // channels)
-    shape = (1, channels, side, side)
+    shape = _wide_image(rng, MOST_WIDE_ELEMENTS >> 6)
     y = b.input("x", shape)
     for index in range(int(rng.integers(1, 7))):
         if rng.random() < 0.4:
@@ -357,25 +352,43 @@ def _wide_chain(rng: Draw, b: GraphBuilder) -> Graph:
         if rng.random() < 0.4:
             other = "x" if rng.random() < 0.5 else b.input(f"other_{index}", shape)
         else:
-            other = weights(rng, b, channels, 1, 1)
+            other = weights(rng, b, shape[1], 1, 1)
         y = b.add(kind, y, other)
     return _finish(b, y)
 
 
-def _wide_product(rng: Draw, b: GraphBuilder) -> Graph:
+def few_rows(rng: Draw, b: GraphBuilder) -> Graph:
     """A dense layer of one to eight rows, whose weights are read once."""
     inner = log_uniform(rng, 256, 16384, 64)
     columns = log_uniform(rng, 256, min(16384, MOST_WIDE_ELEMENTS // inner), 64)
-    y = b.add(
-        OpKind.MATMUL,
-        b.input("x", (log_uniform(rng, 1, 8), inner)),
-        weights(rng, b, inner, columns),
-    )
+    x = b.input("x", (log_uniform(rng, 1, 8), inner))
+    y = b.add(OpKind.MATMUL, x, weights(rng, b, inner, columns))
     if rng.random() < 0.7:
         y = b.add(OpKind.ADD, y, weights(rng, b, columns))
     return _finish(b, _activation(rng, b, y) if rng.random() < 0.5 else y)
 
 
+def joined(rng: Draw, b: GraphBuilder) -> Graph:
+    """Two to four images side by side, half of the time with a relu before or behind."""
+    _, channels, *sides = _wide_image(rng, 1 << 14)
+    parts = int(rng.integers(2, 5))
+    inputs = [b.input(f"x{i}", (1, max(1, channels // parts), *sides)) for i in range(parts)]
+    place = int(rng.integers(4))
+    if place == 0:
+        inputs = [b.add(OpKind.RELU, x) for x in inputs]
+    y = b.add(OpKind.CONCAT, *inputs, axis=1)
+    return _finish(b, b.add(OpKind.RELU, y) if place == 1 else y)
+
+
+def _wide_image(rng: Draw, least: int) -> tuple[int, int, int, int]:
+    """A shape [1, C, H, W] of ``least`` to ``MOST_WIDE_ELEMENTS`` elements."""
+    channels = log_uniform(rng, 8, 256, 8)
+    side = math.isqrt(log_uniform(rng, least, MOST_WIDE_ELEMENTS) // channels)
+    return 1, channels, side, side
+
+
+MEMORY_SHAPES = (wide_chain, few_rows, joined)
+"""Builders of graphs whose time is memory's."""
 SHAPES: dict[str, tuple[float, Callable[[Draw, GraphBuilder], Graph]]] = {
     "conv": (3.0, conv),
     "conv_activation": (3.0, conv_activation),

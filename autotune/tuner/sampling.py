@@ -10,7 +10,7 @@ import numpy as np
 from autotune.cost_model.analysis import analytic_model
 from autotune.datasets import random_graphs
 from autotune.datasets.narrowing import Form, narrow_forms
-from autotune.datasets.workloads import wide_graphs
+from autotune.datasets.workloads import memory_graphs
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group, is_convex
 from autotune.fusion.nest import Nest, Rejection
@@ -39,8 +39,8 @@ _NEAR_GOOD = 0.6
 """Share of schedules drawn from the better end: search exploits that end."""
 _FROM_GRAPHS = 0.5
 """Share of groups drawn from the given networks, the rest being generated."""
-_WIDE = 0.15
-"""Share of generated groups, where programs are timed, that move more bytes than they compute with: up to what no cache holds."""
+_OF_MEMORY = 0.2
+"""Share of generated groups whose time is memory's, where programs are timed."""
 _NARROW = 0.35
 """Share of groups drawn from narrow forms of their networks, where a machine that counts cycles multiplies such: in
 equal parts of every format."""
@@ -98,8 +98,8 @@ def _endless(
             given = laid[int(rng.integers(len(laid)))]
             graph, network = given[_drawn_form(forms, rng)], given[0].name
         else:
-            is_wide = spec.timed and rng.random() < _WIDE
-            made = next(wide_graphs(rng) if is_wide else random_graphs(rng, 1))
+            is_of_memory = spec.timed and rng.random() < _OF_MEMORY
+            made = next(memory_graphs(rng) if is_of_memory else random_graphs(rng, 1))
             network = f"workload:{workload}"
             graph = _laid(made, forms[_drawn_form(forms, rng)], spec, accuracy)
             workload += 1

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from autotune.datasets import NETWORKS
-from benchmarks import cpu_engine
-from benchmarks.cpu import Effort, distance, take_turns
+from benchmarks import cpu, cpu_engine
+from benchmarks.cpu import Effort, distance, kept_figures, take_turns
 from benchmarks.cpu_engine import Case, Engine, EngineFailure
 from benchmarks.cpu_figures import EngineRow, Figures, NetworkRow, Summary, geometric_mean
-from benchmarks.cpu_networks import NAMES, make_case
-from benchmarks.cpu_tables import as_json, failures, markdown, summary_table, text
+from benchmarks.cpu_networks import NAMES, NetworkCase, make_case
+from benchmarks.cpu_tables import as_json, failures, from_json, markdown, summary_table, text
 
 PYTHON = Path(sys.executable)
 
@@ -110,6 +110,36 @@ def test_tables_and_json_hold_every_network_and_the_reasons_of_failures() -> Non
     assert failures(figures) == ["SpecError: no (other on 1)"]
     found = json.loads(json.dumps(as_json(figures)))
     assert found["rows"][0]["OV_times_ORT"] == 2.0
+    assert from_json(found) == figures
+
+
+def test_a_bench_goes_on_from_the_rows_that_a_file_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def measured(case: NetworkCase, threads: int, *_: object) -> NetworkRow:
+        asked.append((case.name, threads))
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return NetworkRow(case.name, threads, 1, {"openvino": EngineRow((1.0,), 1.0, 0.0)})
+
+    monkeypatch.setattr(cpu, "measure_network", measured)
+    monkeypatch.setattr(cpu, "make_case", lambda name, _: NetworkCase(name, PYTHON, PYTHON, 1))
+    monkeypatch.setattr(cpu, "_peak", lambda threads: 10.0 * threads)
+    monkeypatch.setattr("sys.argv", ["cpu", "--networks", "mlp", "--engines", "openvino"])
+    file = tmp_path / "kept.json"
+    sys.argv += ["--json", str(file)]
+    with pytest.raises(KeyboardInterrupt):
+        cpu.main()
+    cpu.main()
+    assert asked == [("mlp", 1), ("mlp", 2), ("mlp", 2)]
+    kept = kept_figures(file)
+    assert [row.threads for row in kept.rows] == [1, 2] and kept.peak_gflops[2] == 20.0
+    cpu.main()
+    assert len(asked) == 3
+    file.write_text(file.read_text().replace("CPU: ", "CPU: another, "))
+    assert kept_figures(file).rows == ()
 
 
 def test_a_summary_names_the_least_and_counts_what_is_slower() -> None:

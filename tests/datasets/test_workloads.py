@@ -10,11 +10,12 @@ import pytest
 from autotune.datasets.workloads import (
     MAX_ACTIVATION_ELEMENTS,
     MAX_MULTIPLY_ADDS,
+    MEMORY_SHAPES,
     MOST_WIDE_ELEMENTS,
     SHAPES,
     log_uniform,
+    memory_graphs,
     random_graphs,
-    wide_graphs,
 )
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
@@ -59,14 +60,14 @@ def test_work_and_sizes_are_bounded(name: str) -> None:
             assert graph.types[op.output].elements <= 8 * MAX_ACTIVATION_ELEMENTS
 
 
-def test_wide_graphs_have_chains_and_products_that_caches_do_not_hold() -> None:
-    graphs = list(itertools.islice(wide_graphs(np.random.default_rng(2)), 60))
-    again = itertools.islice(wide_graphs(np.random.default_rng(2)), 60)
+def test_memory_graphs_have_chains_products_and_joins_that_caches_do_not_hold() -> None:
+    graphs = list(itertools.islice(memory_graphs(np.random.default_rng(2)), 90))
+    again = itertools.islice(memory_graphs(np.random.default_rng(2)), 90)
     assert [g.fingerprint for g in graphs] == [g.fingerprint for g in again]
     largest = [max(kind.elements for kind in g.types.values()) for g in graphs]
     assert max(largest) <= MOST_WIDE_ELEMENTS and sum(n > 1 << 22 for n in largest) > 20
-    products = [g for g in graphs if any(op.family is Family.MATMUL for op in g.ops)]
-    assert 15 < len(products) < 45
+    shapes = [g.name.rsplit("_", 1)[0] for g in graphs]
+    assert all(shapes.count(made.__name__) > 15 for made in MEMORY_SHAPES)
     assert all(sum(multiply_adds(op, g) for op in g.ops) <= 8 * MOST_WIDE_ELEMENTS for g in graphs)
 
 
