@@ -239,7 +239,7 @@ def signal(rng: Draw, e: Sketch) -> str:
             outputs = log_uniform(rng, 16, max(16, min(512, most)), 16)
             y = e.conv1d(y, e.named("conv"), (channels, outputs), kernel)
             channels = outputs
-        match _one_of(rng, "PRelu", "Relu", "swish", "gelu", "none", "Add"):
+        match _one_of(rng, "PRelu", "PRelu", "Relu", "swish", "gelu", "none", "Add"):
             case "PRelu":
                 y = e.node("PRelu", y, e.value(e.named("slope"), np.full((1, 1), 0.25, np.float32)))
             case "swish":
@@ -347,7 +347,8 @@ def token_block(rng: Draw, e: Sketch) -> str:
     depth = int(rng.choice([16, 32, 64]))
     width = heads * depth
     x = e.input(1, tokens, width)
-    y = e.layer_norm(x, "norm", width) if _chance(rng, 0.6) else x
+    is_normalised_first = _chance(rng, 0.5)
+    y = e.layer_norm(x, "norm", width) if is_normalised_first else x
 
     def headed(role: str, *perm: int) -> str:
         part = e.reshape(e.linear(y, role, width, width), 1, tokens, heads, depth)
@@ -364,8 +365,29 @@ def token_block(rng: Draw, e: Sketch) -> str:
         scores = e.node("Add", scores, e.input(1, 1, 1, tokens))
     z = e.node("MatMul", e.node("Softmax", scores, axis=-1), headed("v", 0, 2, 1, 3))
     z = e.reshape(e.transpose(z, 0, 2, 1, 3), 1, tokens, width)
-    z = e.linear(z, "out", width, width)
-    return e.node("Add", x, z) if _chance(rng, 0.7) else z
+    z = e.node("Add", x, e.linear(z, "out", width, width))
+    return z if is_normalised_first else e.layer_norm(z, "norm", width)
+
+
+def image_tokens(rng: Draw, e: Sketch) -> str:
+    """An image taken for tokens and back: normalised and mixed by channels there, by a window here."""
+    x, channels, side = _image(rng, e, most=56)
+    tokens = side * side
+    y = e.transpose(e.reshape(x, 1, channels, tokens), 0, 2, 1)
+    y = e.layer_norm(y, "norm", channels)
+    most = min(1024, MOST_MULTIPLY_ADDS // (tokens * channels))
+    middle = log_uniform(rng, min(16, most), most, 16)
+    y = e.linear(y, "up", channels, middle)
+    if _chance(rng, 0.6):
+        image = e.reshape(e.transpose(y, 0, 2, 1), 1, middle, side, side)
+        image = _depthwise(rng, e, (image, middle, side))[0]
+        if _chance(rng, 0.4):
+            return e.gelu(image)
+        y = e.transpose(e.reshape(image, 1, middle, tokens), 0, 2, 1)
+    y = e.linear(e.gelu(y), "down", middle, channels)
+    if _chance(rng, 0.5):
+        return e.node("Add", x, e.reshape(e.transpose(y, 0, 2, 1), 1, channels, side, side))
+    return e.layer_norm(y, "last", channels)
 
 
 def written_out_norm(rng: Draw, e: Sketch) -> str:
@@ -430,6 +452,7 @@ FILES: dict[str, tuple[float, Callable[[Draw, Sketch], str]]] = {
     "decoder_step": (1.5, decoder_step),
     "cached_attention": (1.0, cached_attention),
     "token_block": (2.0, token_block),
+    "image_tokens": (1.5, image_tokens),
     "written_out_norm": (1.0, written_out_norm),
     "small_operators": (1.5, small_operators),
 }

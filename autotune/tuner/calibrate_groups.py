@@ -40,8 +40,8 @@ from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import DOUBTFUL_TRUST, in_fixed_order, to_record
 from autotune.tuner.sampling import grow_group
 
-GROUP_BUDGET = 1500
-"""Groups of a calibration unless told: about two minutes at 0.05 s each, most of it loading."""
+GROUP_BUDGET = 2000
+"""Groups of a calibration unless told: about three minutes at 0.08 s each, most of it loading."""
 
 HOPELESS = 20
 """Failures in a row from the first group on that end a calibration: the function itself is wrong."""
@@ -49,10 +49,10 @@ HOPELESS = 20
 BATCH = 128
 """Measurements that go into the store together, after the doubtful ones among them were taken again."""
 
-FROM_GRAPHS, FROM_FILES = 0.6, 0.25
+FROM_GRAPHS, FROM_FILES = 0.5, 0.35
 """Shares of groups of the given networks and of drawn files, the rest being of generated graphs."""
-WHOLE_FILE = 0.5
-"""Share of drawn files that are one group."""
+WHOLE_FILE, SINGLE_NODE = 0.4, 0.3
+"""Shares of drawn files that are one group, and of which one node is; of the others any group is drawn."""
 SINGLE = 0.25
 SMALL, LARGEST_SMALL = 0.5, 12
 """Shares of single operators and of small grown groups; the rest are long stretches of a network."""
@@ -307,14 +307,13 @@ def sample_groups(
             graph, nodes = networks[int(rng.integers(len(networks)))]
             yield from _sized(graph, _draw(graph, rng), nodes, graph.name)
             continue
-        names: Sequence[str] = ()
         if source < FROM_GRAPHS + FROM_FILES:
             graph, nodes = next(drawn)
-            if rng.random() < WHOLE_FILE:
-                names = _all(graph)
+            names = _draw_of_file(graph, rng)
         else:
             graph, nodes = next(random_graphs(rng, 1)), None
-        yield from _sized(graph, names or _draw(graph, rng), nodes, f"workload:{number}")
+            names = _draw(graph, rng)
+        yield from _sized(graph, names, nodes, f"workload:{number}")
         number += 1
 
 
@@ -322,11 +321,23 @@ def _all(graph: Graph) -> Sequence[str]:
     return [op.name for op in graph.ops]
 
 
+def _draw_of_file(graph: Graph, rng: np.random.Generator) -> Sequence[str]:
+    """Draw all operators of a drawn file, those of one node, or a group as of any network."""
+    kind = rng.random()
+    if kind < WHOLE_FILE:
+        return _all(graph)
+    return _one(graph, rng) if kind < WHOLE_FILE + SINGLE_NODE else _draw(graph, rng)
+
+
+def _one(graph: Graph, rng: np.random.Generator) -> Sequence[str]:
+    return [graph.ops[int(rng.integers(len(graph.ops)))].name]
+
+
 def _draw(graph: Graph, rng: np.random.Generator) -> Sequence[str]:
     """Draw the operators of a convex group."""
     kind = rng.random()
     if kind < SINGLE:
-        return [graph.ops[int(rng.integers(len(graph.ops)))].name]
+        return _one(graph, rng)
     if kind < SINGLE + SMALL:
         return sorted(grow_group(graph, int(rng.integers(2, LARGEST_SMALL + 1)), rng))
     most = len(graph.ops)

@@ -33,9 +33,9 @@ TREES = {
     "max_bin": 128,
     "eta": 0.1,
     "subsample": 0.8,
-    "colsample_bytree": 0.5,
+    "colsample_bytree": 0.25,
     "min_child_weight": 1.0,
-    "lambda": 1.0,
+    "lambda": 5.0,
     "base_score": 0.0,
     "nthread": 1,
     "verbosity": 0,
@@ -107,7 +107,8 @@ def _cheapest(data: OperatorRows, counts: Floats) -> Floats:
 def _fitted_costs(data: OperatorRows, counts: Floats, start: Floats, hold: float) -> Floats:
     """Fit the cost of a unit of each kind [K]. ``counts`` [r, K] are the units of each group.
 
-    The fit begins at ``start`` [K]. Costs are held there with the weight of ``hold`` groups.
+    The fit begins at ``start`` [K]. The logarithms of costs are held there with the weight of ``hold`` groups, so that a kind
+    may cost many times what others do where a few groups say so.
 
     Gauss-Newton steps on non-negative least squares (Lawson and Hanson 1974, *Solving Least Squares
     Problems*, ch. 23) with Huber's weights.
@@ -118,7 +119,6 @@ def _fitted_costs(data: OperatorRows, counts: Floats, start: Floats, hold: float
     used = np.flatnonzero(counts.any(axis=0))
     typical = counts[:, used] * start[used]
     kinds = typical.shape[1]
-    held = np.sqrt(hold) * np.eye(kinds)
     parts: Floats = np.ones(kinds)
     for _ in range(ROUNDS):
         guess = np.maximum(typical @ parts, LEAST_SECONDS)
@@ -126,9 +126,10 @@ def _fitted_costs(data: OperatorRows, counts: Floats, start: Floats, hold: float
         each = np.sqrt(weight / np.maximum(1.0, np.abs(error) / CALM))
         rows = typical / guess[:, None] * each[:, None]
         wanted = (1.0 + np.clip(error, -REACH, REACH)) * each
+        pull = 1.0 - np.clip(np.log(parts), -REACH, REACH)
         found, _ = nnls(
-            np.concatenate([rows, held]),
-            np.concatenate([wanted, held.sum(axis=0)]),
+            np.concatenate([rows, np.diag(np.sqrt(hold) / parts)]),
+            np.concatenate([wanted, np.sqrt(hold) * pull]),
             maxiter=100 * kinds,
         )
         parts = np.maximum((1.0 - STEP) * parts + STEP * found, 1e-3)
