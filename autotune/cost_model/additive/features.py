@@ -170,6 +170,8 @@ FEATURES: tuple[FeatureRow, ...] = (
 
 WEIGHT_BYTES = (1 << 20, 1 << 23, 1 << 26)
 """Bytes of a group's constants up to which a byte of them costs the same: caches hold fewer or more."""
+LARGE_BYTES = (1 << 23, 1 << 25)
+"""Bytes of a tensor from which on each costs more: the caches of some machines hold no such, or of all."""
 PARTS = (
     "calls",
     "operations",
@@ -178,10 +180,14 @@ PARTS = (
     *(f"weight_bytes_{place}" for place in range(len(WEIGHT_BYTES) + 1)),
     "inner_calls",
     "read_again",
+    *(f"large_bytes_{place}" for place in range(len(LARGE_BYTES))),
 )
 """Counted work of an operator: calls, operations, bytes of computed tensors, those of them that enter or leave the group; for
 contractions bytes of weights, by the weights of the whole group; and for nodes that import wrote in several operators these and
-the bytes of weights that more than one of them reads, as every step of a recurrent layer does."""
+the bytes of weights that more than one of them reads, as every step of a recurrent layer does. Last, once more the bytes of
+computed tensors that are large."""
+_INNER_CALLS, _READ_AGAIN = 1 + PARTS.index("inner_calls"), 1 + PARTS.index("read_again")
+_LARGE = 1 + PARTS.index("large_bytes_0")
 CONTRACTIONS = (
     Sort.CONV, Sort.DEPTHWISE, Sort.GROUPED, Sort.PRODUCT, Sort.PRODUCT_OF_COMPUTED,
 )  # fmt: skip
@@ -255,14 +261,17 @@ def _counted(name: str, works: Sequence[OperatorWork], at: Surroundings) -> list
     left = {x for x in made if x in at.group.outputs or not at.is_read_within(x, made)}
     outer = {x for x in read - constants if x not in at.group.producer}
     outer |= left & {*at.group.outputs}
-    weights, moved = at.bytes_of(constants), at.bytes_of((read - constants) | left)
+    weights, sizes = at.bytes_of(constants), [at.bytes_of([x]) for x in (read - constants) | left]
     row = [0.0] * (1 + len(PARTS))
-    row[:5] = _PLACES[name], 1, sum(work.operations for work in works), moved, at.bytes_of(outer)
+    row[:4] = _PLACES[name], 1, sum(work.operations for work in works), sum(sizes)
+    row[4] = at.bytes_of(outer)
     if name in _COMPUTING:
         row[5 + bisect_left(WEIGHT_BYTES, at.weight_bytes)] = weights
     else:
         row[3] += weights
     if len(works) > 1:
-        row[-2] = len(works)
-        row[-1] = sum(at.bytes_of({*work.op.inputs} & constants) for work in works) - weights
+        row[_INNER_CALLS] = len(works)
+        again = sum(at.bytes_of({*work.op.inputs} & constants) for work in works)
+        row[_READ_AGAIN] = again - weights
+    row[_LARGE:] = [sum(size for size in sizes if size >= least) for least in LARGE_BYTES]
     return row
