@@ -7,7 +7,6 @@ stay well-defined (finite, positive variances), so the graphs can also be execut
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator
 
@@ -37,9 +36,6 @@ but a measurement must take milliseconds."""
 MAX_ACTIVATION_ELEMENTS = 1 << 21
 """Elements of one activation at most, above ResNet-50's largest (64 × 112 × 112 = 0.8 million)."""
 
-MOST_WIDE_ELEMENTS = 1 << 24
-"""Elements of a tensor of wide graphs at most: 64 MiB, more than the caches of a core hold."""
-
 
 def random_graphs(rng: np.random.Generator, count: int) -> Iterator[Graph]:
     """``count`` graphs, shapes drawn by weight from ``SHAPES``; a seed reproduces them all."""
@@ -48,13 +44,6 @@ def random_graphs(rng: np.random.Generator, count: int) -> Iterator[Graph]:
     for index in range(count):
         name = names[int(rng.choice(len(names), p=weights / weights.sum()))]
         yield SHAPES[name][1](rng, GraphBuilder(f"{name}_{index}"))
-
-
-def memory_graphs(rng: np.random.Generator) -> Iterator[Graph]:
-    """Give endless graphs whose time is memory's, of sizes from what a cache holds to what none does; a seed reproduces them."""
-    for index in itertools.count():
-        made = MEMORY_SHAPES[int(rng.integers(len(MEMORY_SHAPES)))]
-        yield made(rng, GraphBuilder(f"{made.__name__}_{index}"))
 
 
 def log_uniform(rng: Draw, low: int, high: int, multiple: int = 1) -> int:
@@ -340,55 +329,6 @@ def transpose(rng: Draw, b: GraphBuilder) -> Graph:
     return _finish(b, b.add(OpKind.TRANSPOSE, x, perm=perms[int(rng.integers(len(perms)))]))
 
 
-def wide_chain(rng: Draw, b: GraphBuilder) -> Graph:
-    """A chain of one to six element-wise operators: functions, scales of channels, and further tensors of the same size."""
-    shape = _wide_image(rng, MOST_WIDE_ELEMENTS >> 6)
-    y = b.input("x", shape)
-    for index in range(int(rng.integers(1, 7))):
-        if rng.random() < 0.4:
-            y = _activation(rng, b, y, relu=0.4)
-            continue
-        kind = (OpKind.ADD, OpKind.MUL, OpKind.SUB, OpKind.MAXIMUM)[int(rng.integers(4))]
-        if rng.random() < 0.4:
-            other = "x" if rng.random() < 0.5 else b.input(f"other_{index}", shape)
-        else:
-            other = weights(rng, b, shape[1], 1, 1)
-        y = b.add(kind, y, other)
-    return _finish(b, y)
-
-
-def few_rows(rng: Draw, b: GraphBuilder) -> Graph:
-    """A dense layer of one to eight rows, whose weights are read once."""
-    inner = log_uniform(rng, 256, 16384, 64)
-    columns = log_uniform(rng, 256, min(16384, MOST_WIDE_ELEMENTS // inner), 64)
-    x = b.input("x", (log_uniform(rng, 1, 8), inner))
-    y = b.add(OpKind.MATMUL, x, weights(rng, b, inner, columns))
-    if rng.random() < 0.7:
-        y = b.add(OpKind.ADD, y, weights(rng, b, columns))
-    return _finish(b, _activation(rng, b, y) if rng.random() < 0.5 else y)
-
-
-def joined(rng: Draw, b: GraphBuilder) -> Graph:
-    """Two to four images side by side, half of the time with a relu before or behind."""
-    _, channels, *sides = _wide_image(rng, 1 << 14)
-    parts = int(rng.integers(2, 5))
-    inputs = [b.input(f"x{i}", (1, max(1, channels // parts), *sides)) for i in range(parts)]
-    place = int(rng.integers(4))
-    if place == 0:
-        inputs = [b.add(OpKind.RELU, x) for x in inputs]
-    y = b.add(OpKind.CONCAT, *inputs, axis=1)
-    return _finish(b, b.add(OpKind.RELU, y) if place == 1 else y)
-
-
-def _wide_image(rng: Draw, least: int) -> tuple[int, int, int, int]:
-    """A shape [1, C, H, W] of ``least`` to ``MOST_WIDE_ELEMENTS`` elements."""
-    channels = log_uniform(rng, 8, 256, 8)
-    side = math.isqrt(log_uniform(rng, least, MOST_WIDE_ELEMENTS) // channels)
-    return 1, channels, side, side
-
-
-MEMORY_SHAPES = (wide_chain, few_rows, joined)
-"""Builders of graphs whose time is memory's."""
 SHAPES: dict[str, tuple[float, Callable[[Draw, GraphBuilder], Graph]]] = {
     "conv": (3.0, conv),
     "conv_activation": (3.0, conv_activation),

@@ -10,7 +10,6 @@ import numpy as np
 from autotune.cost_model.analysis import analytic_model
 from autotune.datasets import random_graphs
 from autotune.datasets.narrowing import Form, narrow_forms
-from autotune.datasets.workloads import memory_graphs
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group, is_convex
 from autotune.fusion.nest import Nest, Rejection
@@ -39,8 +38,6 @@ _NEAR_GOOD = 0.6
 """Share of schedules drawn from the better end: search exploits that end."""
 _FROM_GRAPHS = 0.5
 """Share of groups drawn from the given networks, the rest being generated."""
-_OF_MEMORY = 0.2
-"""Share of generated groups whose time is memory's, where programs are timed."""
 _NARROW = 0.35
 """Share of groups drawn from narrow forms of their networks, where a machine that counts cycles multiplies such: in
 equal parts of every format."""
@@ -98,9 +95,7 @@ def _endless(
             given = laid[int(rng.integers(len(laid)))]
             graph, network = given[_drawn_form(forms, rng)], given[0].name
         else:
-            is_of_memory = spec.timed and rng.random() < _OF_MEMORY
-            made = next(memory_graphs(rng) if is_of_memory else random_graphs(rng, 1))
-            network = f"workload:{workload}"
+            made, network = next(random_graphs(rng, 1)), f"workload:{workload}"
             graph = _laid(made, forms[_drawn_form(forms, rng)], spec, accuracy)
             workload += 1
         yield from _sample_group(graph, network, spec, rng)

@@ -24,8 +24,6 @@ from autotune.tuner.sampling import INSTRUCTIONS, grow_group, sample_candidates
 from tests.drawn_graphs import graphs
 from tests.tuner.search_case import EDGE, chain, residual
 
-CACHED = 1 << 22
-"""Elements that the caches of a core hold no longer."""
 CONTROL = 2
 """Words that only wait or signal, at most, per instruction that works."""
 
@@ -90,15 +88,6 @@ def test_some_candidates_are_of_the_narrow_formats_that_the_machine_multiplies()
     arrays = replace(spec.matrix, int8_macs_per_cell=0, bf16_macs_per_cell=0)
     alone = islice(sample_candidates((chain(3),), replace(spec, matrix=arrays), 5), 200)
     assert not narrow(list(alone))
-
-
-def test_machines_that_are_timed_see_groups_that_no_cache_holds() -> None:
-    def wide(spec: HardwareSpec) -> int:
-        drawn = islice(sample_candidates((), spec, 2), 600)
-        return sum(max(kind.elements for kind in c.group.type_of.values()) > CACHED for c in drawn)
-
-    assert wide(target("cpu", 1).spec) >= 6
-    assert wide(EDGE.spec) == 0
 
 
 def test_a_seed_reproduces_the_draw() -> None:
