@@ -65,3 +65,17 @@ def test_a_kind_that_many_groups_have_costs_what_they_show() -> None:
     _, costs = fit_unit_costs(rows(groups, dear))
     assert costs[ADD, 0] == pytest.approx(100e-6, rel=0.1)
     assert CALL < costs[RELU, 0] < costs[ADD, 0] / 5
+
+
+def test_a_kind_may_cost_many_times_what_others_do_where_some_groups_show_it() -> None:
+    ordinary = drawn((RELU, ADD), 200)
+    few = [[(RELU, 1e4), (VIEW, float(10 ** (4 + i / 5)))] for i in range(8)]
+    dear = [cost(group) + 29 * BYTE * group[1][1] for group in few]
+    data = rows([*ordinary, *few], [*map(cost, ordinary), *dear])
+    _, costs = fit_unit_costs(data)
+    view = rows([[(VIEW, 1e5)]], [1.0])
+    (seconds,) = base_seconds(view.work, costs)
+    assert seconds == pytest.approx(CALL + 30 * 1e5 * BYTE, rel=0.15)
+    relu = rows([[(RELU, 1e5)]], [1.0])
+    (seconds,) = base_seconds(relu.work, costs)
+    assert seconds == pytest.approx(CALL + 1e5 * BYTE, rel=0.05)
