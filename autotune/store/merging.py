@@ -17,7 +17,7 @@ from sqlalchemy import Connection, delete
 
 from autotune.store.backend import replace
 from autotune.store.contents import Contents, ModelRow, ProfileRow, StoreContents, canonical
-from autotune.store.records import Record
+from autotune.store.records import CALIBRATE, Record
 from autotune.store.schema import MODELS, PROFILES, RECORDS
 from autotune.store.store import MODELS_KEPT, Store
 from autotune.store.verification import machine_problems
@@ -115,7 +115,7 @@ class _Known:
         calibrated: dict[Candidate, Record] = {}
         for batch in contents.records(profile_id):
             for record in batch:
-                if record.source == "calibrate":
+                if record.source == CALIBRATE:
                     calibrated[_candidate(record)] = record
                 else:
                     counts[_digest(record)] += 1
@@ -132,7 +132,7 @@ def _compare(
     seen: Counter[bytes] = Counter()
     known = 0
     for record in (one for batch in source.records(profile_id) for one in batch):
-        ours = own.calibrated.get(_candidate(record)) if record.source == "calibrate" else None
+        ours = own.calibrated.get(_candidate(record)) if record.source == CALIBRATE else None
         if ours is not None:
             known += 1
             if canonical(ours) == canonical(record):
@@ -142,7 +142,7 @@ def _compare(
                 dropped.append(_candidate(record))
                 added.append(record)
             continue
-        if record.source != "calibrate":
+        if record.source != CALIBRATE:
             digest = _digest(record)
             seen[digest] += 1
             if seen[digest] <= own.counts[digest]:
@@ -177,7 +177,7 @@ def _drop(connection: Connection, profile_id: str, dropped: Sequence[Candidate])
         connection.execute(
             delete(RECORDS).where(
                 RECORDS.c.profile_id == profile_id,
-                RECORDS.c.source == "calibrate",
+                RECORDS.c.source == CALIBRATE,
                 RECORDS.c.toolchain == toolchain,
                 RECORDS.c.group_key == group_key,
                 RECORDS.c.schedule_json == schedule,

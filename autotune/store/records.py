@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-SOURCES = ("calibrate", "search", "run")
+CALIBRATE, SEARCH, RUN = SOURCES = ("calibrate", "search", "run")
+"""What measures: calibrations, searches, and runs of sessions. The values are stored."""
 NOISY_TRUST = 0.05
 """Weight in training of a time whose repeats disagreed. On a loaded machine a fifth of them did;
 at full weight they raised the error on such times from 25.6 % to 29.3 %."""

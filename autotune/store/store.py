@@ -29,7 +29,7 @@ from autotune.store.database import Database
 from autotune.store.faults import ELSEWHERE
 from autotune.store.place import Server, store_place
 from autotune.store.record_rows import COLUMNS, TEXT_COLUMNS, from_rows, to_rows
-from autotune.store.records import SOURCES, Outcome, Record
+from autotune.store.records import CALIBRATE, RUN, SEARCH, Outcome, Record
 from autotune.store.schema import MODELS, PROFILES, RECORDS, SCHEMA_VERSION, TEXTS
 from autotune.store.summary import StoreSummary, summarise
 
@@ -242,7 +242,7 @@ class Store:
     def measured_profiles(self) -> list[StoredProfile]:
         """Return the machines with a measurement of a search or calibration, by hardware profile."""
         p, r = PROFILES.c, RECORDS.c
-        kept = r.source.in_(SOURCES[:2])
+        kept = r.source.in_((CALIBRATE, SEARCH))
         measured = (r.profile_id == p.profile_id) & kept & (r.outcome == Outcome.OK)
         query = select(p.profile_id, p.name, p.spec_json).order_by(p.profile_id)
         with self._database.read() as connection:
@@ -335,7 +335,7 @@ class Store:
 
         Measurements of calibration and search stay: they are the training set.
         """
-        ours = (RECORDS.c.profile_id == profile_id) & (RECORDS.c.source == "run")
+        ours = (RECORDS.c.profile_id == profile_id) & (RECORDS.c.source == RUN)
         kept = select(RECORDS.c.id).where(ours).order_by(RECORDS.c.id.desc()).limit(keep)
         with self._database.write() as connection:
             gone = connection.execute(delete(RECORDS).where(ours, RECORDS.c.id.not_in(kept)))

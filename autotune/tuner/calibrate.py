@@ -23,7 +23,7 @@ from autotune.graph.graph import Graph
 from autotune.measure.cluster.cluster import Cluster
 from autotune.measure.runner import Runner, Workers
 from autotune.schedule.candidate import Candidate
-from autotune.store.records import Outcome, Record
+from autotune.store.records import CALIBRATE, Outcome, Record
 from autotune.store.store import Store, StoredModel
 from autotune.targets.protocol import ExclusiveTarget, Target
 from autotune.targets.spec import HardwareSpec, Memory
@@ -246,7 +246,7 @@ class _Measuring:
         writer = RecordWriter(self._store)
         try:
             for _, result in self._runner.arrivals(islice(self._drawn, self._batch_size)):
-                record = to_record(result, self._runner.target, "calibrate")
+                record = to_record(result, self._runner.target, CALIBRATE)
                 if record.trust < DOUBTFUL_TRUST:
                     doubtful[len(records)] = result.candidate
                 else:
@@ -267,7 +267,7 @@ class _Measuring:
         self.doubtful += len(doubtful)
         results = self._runner.measure(doubtful.values())
         for place, result in zip(doubtful, results, strict=True):
-            again = to_record(result, self._runner.target, "calibrate")
+            again = to_record(result, self._runner.target, CALIBRATE)
             if again.outcome is Outcome.OK and again.trust > records[place].trust:
                 records[place] = again
 

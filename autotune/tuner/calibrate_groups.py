@@ -26,7 +26,7 @@ from autotune.measure.runner import Runner, Workers
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.configuration import Configuration
 from autotune.schedule.schedule import Schedule
-from autotune.store.records import Outcome, Record
+from autotune.store.records import CALIBRATE, Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.plugins.tunables import Tunables, from_text
@@ -239,14 +239,14 @@ class _Measuring:
         """Measure groups by place in the records once more; the surer of two times stays."""
         results = self._runner.measure(doubtful.values())
         for place, result in zip(doubtful, results, strict=True):
-            again = to_record(result, self._target, "calibrate")
+            again = to_record(result, self._target, CALIBRATE)
             if again.outcome is Outcome.OK and again.trust > self.records[place].trust:
                 self.records[place] = again
 
     def _add(self, result: Measurement) -> Record:
         if isinstance(result, Measured) and result.execution.remark:
             self.remarks.append(result.execution.remark)
-        self.records.append(to_record(result, self._target, "calibrate"))
+        self.records.append(to_record(result, self._target, CALIBRATE))
         _check_hope(self._target, self.records)
         return self.records[-1]
 

@@ -13,7 +13,7 @@ from autotune.measure.measurement import FailureKind
 from autotune.measure.runner import HANGS, Workers, arrivals, hanging
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
-from autotune.store.records import Outcome, Record
+from autotune.store.records import SEARCH, Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 from autotune.tuner.progress import Progress, silent
@@ -112,7 +112,7 @@ class CandidateEvaluator:
         results = arrivals(self.target, work, self.workers, self.time_limit_seconds)
         try:
             for place, result in results:
-                records[place] = record = to_record(result, self.target, "search")
+                records[place] = record = to_record(result, self.target, SEARCH)
                 writer.add(record)
                 self._count_hang(record)
                 done = len(self.records) + len(records)

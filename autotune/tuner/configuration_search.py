@@ -15,7 +15,7 @@ from autotune.lowering.exported import export_candidate
 from autotune.measure.runner import Runner, Workers
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.configuration import Configuration
-from autotune.store.records import Outcome, Record
+from autotune.store.records import SEARCH, Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.plugins.tunables import Value
@@ -98,7 +98,7 @@ def search_configurations(
     records: list[Record] = []
     try:
         for result in runner.measure(candidates):
-            records.append(to_record(result, target, "search"))
+            records.append(to_record(result, target, SEARCH))
             heard("measure", len(records), len(candidates))
     finally:
         store.add(records)

@@ -13,6 +13,7 @@ from autotune.measure.measurement import Failed
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
+from autotune.store.records import SEARCH
 from autotune.store.store import Store
 from autotune.targets.device_name import machine_of
 from autotune.targets.device_set import DeviceSet
@@ -91,7 +92,7 @@ class DeviceCosts:
         try:
             results = measure(self.device, work.values(), time_limit_seconds=time_limit_seconds)
             for key, result in zip(work, results, strict=True):
-                writer.add(to_record(result, self.device, "search"))
+                writer.add(to_record(result, self.device, SEARCH))
                 self._measured[key] = None if isinstance(result, Failed) else result.execution
         finally:
             writer.flush()

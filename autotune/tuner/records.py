@@ -29,7 +29,7 @@ def to_record(
     source: str,
     clock: Callable[[], float] = time.time,
 ) -> Record:
-    """Return the record of one measurement; ``source`` is ``calibrate``, ``search`` or ``run``.
+    """Return the record of one measurement; ``source`` is one of ``SOURCES``.
 
     ``clock`` gives seconds since 1970. A failed measurement keeps its reason and costs nothing.
     """

@@ -13,13 +13,11 @@ from autotune.fusion.group import Group
 from autotune.measure.measurement import Measured
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
-from autotune.store.records import Outcome, Record
+from autotune.store.records import SEARCH, Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Execution, Target
 from autotune.tuner.records import to_record, toolchain
 
-SOURCE = "search"
-"""Source of these records in the store."""
 MOST_RECORDS = 50_000
 """Newest records of a machine's searches that one reads."""
 MOST_GROUPS, MOST_SCHEDULES = 4096, 64
@@ -44,7 +42,7 @@ class Observed:
         cycles = max(1, round(self.seconds * target.spec.clock_hz))
         counters = {ERROR: round(1e6 * self.error)}
         candidate = Candidate(self.group, self.schedule, network)
-        return to_record(Measured(candidate, Execution(cycles, 0, 0, counters)), target, SOURCE)
+        return to_record(Measured(candidate, Execution(cycles, 0, 0, counters)), target, SEARCH)
 
 
 class TimeKeeper:
@@ -90,7 +88,7 @@ class KeptTimes:
         Times of groups alone, on hot caches, are left out: they have no error, and compare with none of whole runs.
         """
         wanted = network, toolchain(is_native=True)
-        records = store.records(target.spec.profile_id, SOURCE, limit=MOST_RECORDS)
+        records = store.records(target.spec.profile_id, SEARCH, limit=MOST_RECORDS)
         return cls(r for r in records if (r.network, r.toolchain) == wanted and ERROR in r.counters)
 
     def faster(self, group: Group, current: Schedule) -> Sequence[Schedule]:

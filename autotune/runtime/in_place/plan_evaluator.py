@@ -8,13 +8,12 @@ from autotune.measure.measurement import Failed
 from autotune.runtime.in_place.kept_times import Observed, TimeKeeper
 from autotune.runtime.variants.tournament import LEAST_NOISE
 from autotune.schedule.candidate import Candidate
+from autotune.store.records import SEARCH
 from autotune.targets.protocol import Target
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.records import to_record
 from autotune.tuner.schedules import GroupCosts
 from autotune.tuner.strategies.strategy import Wanted
-
-SOURCE = "search"
 
 
 class PlanEvaluator(CandidateEvaluator):
@@ -51,5 +50,5 @@ class PlanEvaluator(CandidateEvaluator):
             Failed(Candidate(group, scored.schedule, self.network), reason)
             for group, scored in fresh
         ]
-        records = {at: to_record(one, self.target, SOURCE) for at, one in enumerate(failures)}
+        records = {at: to_record(one, self.target, SEARCH) for at, one in enumerate(failures)}
         self._remember({(g.key, s.schedule): (g, s) for g, s in fresh}, records)

@@ -27,7 +27,7 @@ from autotune.runtime.variants.schedules import estimate_of
 from autotune.runtime.variants.variants import Names
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
-from autotune.store.records import Record
+from autotune.store.records import RUN, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Execution, Target
 from autotune.targets.spec import HardwareSpec
@@ -188,7 +188,7 @@ class _TimedSearch:
     def _record(self, group: Group, schedule: Schedule, item: GroupResult) -> Record:
         execution = Execution(item.measured_cycles or 0, 0, 0, {})
         candidate = Candidate(group, schedule, self.setup.graph.name)
-        return to_record(Measured(candidate, execution), self.setup.target, "run")
+        return to_record(Measured(candidate, execution), self.setup.target, RUN)
 
 
 def _trials_of(

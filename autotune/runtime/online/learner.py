@@ -16,13 +16,11 @@ from autotune.runtime.online.online_dataset import OnlineDataset
 from autotune.runtime.online.remeasure import remeasure, sample
 from autotune.runtime.online.replanning import Replanner
 from autotune.runtime.online.run_monitor import Followed, Reason, RunMonitor
-from autotune.store.records import Record
+from autotune.store.records import SEARCH, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import ExclusiveTarget
 from autotune.targets.spec import HardwareSpec, Memory
 
-SEARCH = "search"
-"""Source of what searches measured."""
 PATIENCE_RUNS = 64
 """Drift that shows again within so many runs of the last answer is noise that no model can learn:
 the error is accepted as it is, instead of retraining for ever."""

@@ -9,7 +9,7 @@ from autotune.measure.measurement import Measured
 from autotune.runtime.execution.execution import GroupRun, RunTrace, TimedGroups
 from autotune.runtime.execution.program_table import CostKey
 from autotune.schedule.candidate import Candidate
-from autotune.store.records import Record
+from autotune.store.records import RUN, Record
 from autotune.targets.protocol import Target
 from autotune.tuner.records import to_record
 
@@ -76,9 +76,7 @@ class Recorder:
         known = self._newest.get(key)
         if known is None:
             candidate = Candidate(run.step.group, run.step.schedule, self._network)
-            known = to_record(
-                Measured(candidate, execution), self._target, "run", lambda: at_seconds
-            )
+            known = to_record(Measured(candidate, execution), self._target, RUN, lambda: at_seconds)
         record = replace(
             known,
             cycles=execution.cycles,

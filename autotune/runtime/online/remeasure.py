@@ -11,7 +11,7 @@ from autotune.measure.measurement import Measured
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
-from autotune.store.records import Record
+from autotune.store.records import RUN, Record
 from autotune.targets.protocol import Target
 from autotune.tuner.records import to_record
 
@@ -46,7 +46,7 @@ def remeasure(
             record.network,
         )
         fresh += [
-            to_record(result, target, "run", clock)
+            to_record(result, target, RUN, clock)
             for result in measure(target, [candidate], workers=1)
             if isinstance(result, Measured)
         ]

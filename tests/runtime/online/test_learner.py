@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from autotune.runtime.online.learner import known_records
+from autotune.store.records import SOURCES
 from autotune.store.store import Store
 from autotune.targets.opening import target
 from tests.store.store_case import record
-
-SOURCES = ("calibrate", "search", "run")
 
 
 def sources_known(machine: str) -> list[str]:
