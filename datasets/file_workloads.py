@@ -78,14 +78,14 @@ class Sketch(Exporter):
         return x
 
 
-def random_files(rng: Draw) -> Iterator[onnx.ModelProto]:
-    """Give endless models of one output, by weight from ``FILES``; a seed reproduces them all."""
+def random_files(rng: Draw) -> Iterator[bytes]:
+    """Give endless ONNX files of one output, by weight from ``FILES``; a seed reproduces them all."""
     names = list(FILES)
     shares = np.array([FILES[name][0] for name in names])
     while True:
         name = names[int(rng.choice(len(names), p=shares / shares.sum()))]
         export = Sketch(rng)
-        yield export.finished(name, FILES[name][1](rng, export))
+        yield export.finished(name, FILES[name][1](rng, export)).SerializeToString()
 
 
 def _chance(rng: Draw, share: float) -> bool:
