@@ -1,21 +1,18 @@
 """Draws small ONNX files with operators that import writes in others, and with sizes that generated graphs do not have.
 
 Systems that read ONNX are timed on a file's own nodes: a recurrent layer is one node there and hundreds of operators here.
-Timing does not depend on values, so that weights repeat a short random line.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper
 
-from autotune.datasets.exporter import IR_VERSION, OPSET, Exporter, floats
 from autotune.datasets.image_blocks import swish
+from autotune.datasets.sketch import Sketch
 from autotune.datasets.workloads import log_uniform
 
 Draw = np.random.Generator
@@ -32,50 +29,6 @@ IMAGE_ELEMENTS = 1 << 20
 """Elements of an image at most."""
 MOST_MULTIPLY_ADDS = 1 << 29
 """Work of a convolution or a product at most."""
-LINE = 1 << 12
-"""Different numbers of a weight."""
-
-
-class Sketch(Exporter):
-    """An exporter whose weights cost no drawing, and which knows its inputs."""
-
-    def __init__(self, rng: Draw) -> None:
-        super().__init__(rng)
-        self.inputs: dict[str, onnx.TypeProto] = {}
-        self._line = rng.standard_normal(LINE, dtype=np.float32)
-
-    def input(self, *shape: int) -> str:
-        """A further input of the network."""
-        name = f"x{len(self.inputs)}"
-        self.inputs[name] = floats(shape)
-        return name
-
-    def weight(self, name: str, *shape: int) -> str:
-        return self.normal(name, shape, shape[0] ** -0.5)
-
-    def normal(self, name: str, shape: Sequence[int], deviation: float) -> str:
-        return self.value(name, np.resize(self._line * np.float32(deviation), tuple(shape)))
-
-    def finished(self, name: str, output: str) -> onnx.ModelProto:
-        """The model from all inputs to one output, whose shape is inferred."""
-        kind = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
-        inputs = [helper.make_value_info(x, given) for x, given in self.inputs.items()]
-        graph = helper.make_graph(
-            self.nodes, name, inputs, [helper.make_value_info(output, kind)], self.weights
-        )
-        opset = helper.make_opsetid("", OPSET)
-        model = helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION)
-        return onnx.shape_inference.infer_shapes(model)
-
-    def named(self, role: str) -> str:
-        """A name that nothing of the network has."""
-        return f"{role}{len(self.nodes)}_{len(self.weights)}"
-
-    def operators(self, x: str, *names: str) -> str:
-        """Operators of one input, one behind the other."""
-        for name in names:
-            x = self.node(name, x)
-        return x
 
 
 def random_files(rng: Draw) -> Iterator[bytes]:

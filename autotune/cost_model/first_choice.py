@@ -1,4 +1,4 @@
-"""First choices of the plain formula, which stay where what prices its draft chooses worse."""
+"""When a second stage may overrule the plain formula's first choice."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ KERNEL_TREES = Growth(rounds=300, depth=5, eta=0.05, leaf_weight=3.0, pull=5.0)
 """Trees over kernel prices: depth 5 leaves 6.5 % in the median, depth 4 7.0 % and depth 3 7.2 % on the same
 3 210 programs."""
 BEFORE = 1.3
-"""Promise of second stages whose file does not say which."""
+"""Promise of second stages in files of older versions, which do not name it."""
 SHARE_DIGITS, SIZE_STEP = 2, 0.5
 """Digits of a share that trees see, and steps of the logarithm of cycles."""
 _LENGTH_BYTES = 8

@@ -291,8 +291,10 @@ def _different(drawn: Iterator[Candidate], budget: int) -> Iterator[Candidate]:
 def sample_groups(
     graphs: Sequence[Graph], seed: int, files: Sequence[FileNodes | None] = ()
 ) -> Iterator[Candidate]:
-    """Give endless groups for machines without schedules: first each network whole, then single operators,
-    small connected groups and long stretches, small and large alike, of the networks, of drawn files and of generated graphs.
+    """Give endless groups for machines without schedules.
+
+    Each network comes first, as a whole. Then come groups of all sizes, from single operators to long stretches: of the
+    networks, of drawn files and of generated graphs.
 
     ``files`` are those of the graphs: a group is then made of whole nodes of its file.
     """

@@ -14,9 +14,9 @@ from autotune.cost_model.additive.features import COMPOSED
 from autotune.datasets.file_workloads import (
     FILES,
     MOST_ELEMENTS,
-    Sketch,
     random_files,
 )
+from autotune.datasets.sketch import Sketch
 from autotune.fusion.file_part import FilePart
 from autotune.graph.evaluation import evaluate
 from autotune.tuner.drawn_files import drawn_files

@@ -171,7 +171,7 @@ FEATURES: tuple[FeatureRow, ...] = (
 WEIGHT_BYTES = (1 << 20, 1 << 23, 1 << 26)
 """Bytes of a group's constants up to which a byte of them costs the same: caches hold fewer or more."""
 LARGE_BYTES = (1 << 23, 1 << 25)
-"""Bytes of a tensor from which on each costs more: the caches of some machines hold no such, or of all."""
+"""Bytes of a tensor from which on a byte may cost more: many caches hold no tensor of the first size, and few one of the second."""
 PARTS = (
     "calls",
     "operations",
@@ -183,9 +183,8 @@ PARTS = (
     *(f"large_bytes_{place}" for place in range(len(LARGE_BYTES))),
 )
 """Counted work of an operator: calls, operations, bytes of computed tensors, those of them that enter or leave the group; for
-contractions bytes of weights, by the weights of the whole group; and for nodes that import wrote in several operators these and
-the bytes of weights that more than one of them reads, as every step of a recurrent layer does. Last, once more the bytes of
-computed tensors that are large."""
+contractions bytes of weights, by the weights of the whole group. A node that import wrote in several operators counts these, and the
+bytes of weights that it reads again, as every step of a recurrent layer does. Bytes of large computed tensors count once more."""
 _INNER_CALLS, _READ_AGAIN = 1 + PARTS.index("inner_calls"), 1 + PARTS.index("read_again")
 _LARGE = 1 + PARTS.index("large_bytes_0")
 CONTRACTIONS = (

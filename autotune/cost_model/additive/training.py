@@ -107,8 +107,8 @@ def _cheapest(data: OperatorRows, counts: Floats) -> Floats:
 def _fitted_costs(data: OperatorRows, counts: Floats, start: Floats, hold: float) -> Floats:
     """Fit the cost of a unit of each kind [K]. ``counts`` [r, K] are the units of each group.
 
-    The fit begins at ``start`` [K]. The logarithms of costs are held there with the weight of ``hold`` groups, so that a kind
-    may cost many times what others do where a few groups say so.
+    The fit begins at ``start`` [K], and is held there with the weight of ``hold`` groups. The hold is on logarithms: a kind
+    may cost many times as much if a few groups say so.
 
     Gauss-Newton steps on non-negative least squares (Lawson and Hanson 1974, *Solving Least Squares
     Problems*, ch. 23) with Huber's weights.

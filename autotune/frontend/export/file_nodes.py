@@ -26,7 +26,7 @@ FLOATS = frozenset(
 Shape = tuple[int, ...]
 
 PLACING = frozenset(("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"))
-"""Operators that import drops where they only rename memory, or that it makes part of others."""
+"""Operators that only move elements. Import drops them or makes them part of others."""
 LEAST_IR_VERSION = 4
 """The oldest version of the format in which initializers are no inputs."""
 DRAWN = 1 << 18
@@ -54,8 +54,10 @@ class FileNodes:
         return tensor in self._makers or tensor in self._given
 
     def node_of(self, tensor: str, bounds: Container[str]) -> int | None:
-        """Return the number of the node that makes a tensor of ``bounds``, weights and nothing else, but for nodes that give
-        elements other places; None where others lie between."""
+        """Return the number of the node that computes a tensor from ``bounds`` and weights.
+
+        Nodes that only move elements (``PLACING``) may stand behind or before it. None where other nodes do.
+        """
         found, frontier = set[int](), [tensor]
         while frontier:
             index = self._makers.get(frontier.pop())
