@@ -94,7 +94,8 @@ def check(
         rejection = _check_nest(nest, part)
         if rejection is not None:
             return rejection
-        excess = capacity.excess(scratchpad_elements(nest, part), sums_elements(nest, part))
+        words = _words(nest, part)
+        excess = capacity.excess(sum(words), sum(words[i] for i in nest.sums))
         if excess is not None:
             return Rejection(excess)
     return None

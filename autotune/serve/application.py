@@ -35,6 +35,7 @@ from autotune.serve.interface_page import POLICY, interface_page
 from autotune.serve.limits import Rate
 from autotune.serve.metrics import Metrics
 from autotune.serve.oracle import Oracle, UnknownTarget
+from autotune.serve.questions import text_of
 from autotune.serve.remembered import LONGEST, Desk, Remembered, Work
 from autotune.tuner.options import DEFAULT_TRIALS
 
@@ -142,7 +143,7 @@ def _together(oracle: Oracle, gathering: Gathering[PredictRequest, CostDocument 
         if asked.schedule is None:
             return await alone(body)
         oracle.predictor(asked.target)
-        cost = await gathering.ask((asked.target, repr(asked.layers)), asked)
+        cost = await gathering.ask((asked.target, text_of(asked.layers)), asked)
         if isinstance(cost, Refused):
             raise InputError(cost.error)
         return cost.model_dump_json().encode()

@@ -11,6 +11,7 @@ from autotune import api
 from autotune.cost_model.cost import Cost, Costs
 from autotune.cost_model.predictor import Predictor
 from autotune.errors import AutotuneError, InputError
+from autotune.fusion.group import Group
 from autotune.schedule.schedule import Schedule
 from autotune.serve.documents import (
     BatchAnswer,
@@ -26,7 +27,7 @@ from autotune.serve.documents import (
     TargetDocument,
 )
 from autotune.serve.limits import Limits
-from autotune.serve.questions import fused, groups_of, schedule_of
+from autotune.serve.questions import fused, group_of, groups_of, schedule_of, text_of
 from autotune.store.store import Store
 
 
@@ -121,13 +122,13 @@ class Oracle:
         schedules = [Schedule.from_json(item.schedule) for item in items if item.schedule]
         if len(schedules) < len(items):
             raise InputError("a best schedule is looked for by itself")
-        prepared = predictor.prepare(fused(groups_of(items[0].layers, self.limits.layers)))
+        prepared = predictor.prepare(self._group(items[0].layers))
         return prepared.predict_batch(prepared.rows(schedules)), schedules
 
     def best_schedule(self, asked: PredictRequest) -> BestSchedule:
         """Return the best schedule that the store has measured on the machine, else the predicted one."""
         predictor = self.predictor(asked.target)
-        group = fused(groups_of(asked.layers, self.limits.layers))
+        group = self._group(asked.layers)
         known = self.store.best_schedules(predictor.spec.profile_id, groups=[group.key])
         text = known.get(group.key)
         cost = predictor.predict(group, schedule_of(text))
@@ -172,17 +173,18 @@ class Oracle:
     def _cost(
         self, predictor: Predictor, layers: Sequence[LayerDocument], schedule: str | None
     ) -> CostDocument:
-        group = fused(groups_of(layers, self.limits.layers))
-        return cost_document(
-            predictor.predict(group, schedule_of(schedule)), predictor.spec.clock_hz
-        )
+        cost = predictor.predict(self._group(layers), schedule_of(schedule))
+        return cost_document(cost, predictor.spec.clock_hz)
+
+    def _group(self, layers: Sequence[LayerDocument]) -> Group:
+        return group_of(text_of(layers), self.limits.layers)
 
 
 def _alike(items: Sequence[BatchItem]) -> list[list[int]]:
     """Return places of items with equal layers, in order of the first of each."""
-    found: dict[str, list[int]] = {}
+    found: dict[bytes, list[int]] = {}
     for at, item in enumerate(items):
-        found.setdefault(repr(item.layers), []).append(at)
+        found.setdefault(text_of(item.layers), []).append(at)
     return list(found.values())
 
 

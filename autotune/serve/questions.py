@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from autotune.errors import AutotuneError, InputError
 from autotune.fusion.group import Group, layer
@@ -14,6 +16,15 @@ from autotune.serve.documents import LayerDocument
 
 RESERVED = frozenset(("name", "constants", "kind"))
 """Arguments of ``layer`` that are no attributes."""
+
+KNOWN = 4096
+"""Groups that are kept by their text: making one takes longer than predicting a schedule of it."""
+_LAYERS = TypeAdapter(list[LayerDocument])
+
+
+def text_of(layers: Sequence[LayerDocument]) -> bytes:
+    """Return layers as one text, equal for equal ones."""
+    return _LAYERS.dump_json(list(layers))
 
 
 def groups_of(layers: Sequence[LayerDocument], most: int) -> list[Group]:
@@ -30,6 +41,12 @@ def groups_of(layers: Sequence[LayerDocument], most: int) -> list[Group]:
         except TypeError as error:
             raise InputError(f"layer {number} ({one.kind}): {error}") from None
     return made
+
+
+@lru_cache(KNOWN)
+def group_of(text: bytes, most: int) -> Group:
+    """Return the one group of all layers, given as ``text_of`` them. Raises ``InputError``."""
+    return fused(groups_of(_LAYERS.validate_json(text), most))
 
 
 def fused(groups: Sequence[Group]) -> Group:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from autotune.schedule.schedule import Schedule
-from autotune.serve.gathering import Gathering
+from autotune.serve.gathering import QUICK_SECONDS, Gathering
 from autotune.serve.oracle import Oracle
 from tests.serve.service import PAIR, pair, service
 
@@ -65,6 +65,27 @@ def test_who_gives_up_holds_nobody() -> None:
 
     assert asyncio.run(run()) == 4
     assert answers.batches == [[0], [2]]
+
+
+def test_quick_kinds_are_answered_on_the_loop_and_slow_ones_in_a_thread() -> None:
+    places: list[tuple[str, bool]] = []
+    loop_thread = threading.get_ident()
+
+    def answers(asked: Sequence[str]) -> Sequence[str]:
+        places.append((asked[0], threading.get_ident() == loop_thread))
+        begun = time.thread_time()
+        while asked[0] == "slow" and time.thread_time() - begun < 5 * QUICK_SECONDS:
+            pass
+        return asked
+
+    async def run() -> None:
+        gathering = Gathering(answers, 4)
+        for kind in ("quick", "quick", "slow", "slow", "quick"):
+            assert await gathering.ask(kind, kind) == kind
+
+    asyncio.run(run())
+    told = [("quick", False), ("quick", True), ("slow", False), ("slow", False), ("quick", True)]
+    assert places == told, "the first batch of a kind tells how long it takes"
 
 
 def test_predictions_that_come_together_are_those_of_the_library(
