@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 
 from autotune.fusion.greedy import LARGEST
-from autotune.fusion.group import Group
+from autotune.fusion.group import Group, is_connected
 from autotune.fusion.quotient import Quotient
 from autotune.runtime.variants.variants import Groups, Place, Variant, names_of
 from autotune.schedule.schedule import Schedule
@@ -17,9 +17,11 @@ Scheduled = Callable[[Group], Schedule | None]
 
 
 def cuts(groups: Groups, choice: Choice, scheduled: Scheduled) -> Iterator[Variant]:
-    """Give the ways to cut a group in two, between operators in the graph's order."""
+    """Give the ways to cut a group in two, between operators in the graph's order, so that both halves hang together."""
     names = names_of(choice)
     for at in range(1, len(names)):
+        if not all(is_connected(groups.graph, set(half)) for half in (names[:at], names[at:])):
+            continue  # readers of one result that the other half makes
         halves = (tuple(range(at)), tuple(range(at, len(names))))
         parts = []
         for places in halves:
