@@ -73,7 +73,7 @@ def main() -> None:
     if kept is not None and kept.exists():
         found |= json.loads(kept.read_text())
     for part, name, target in product(options.parts, options.networks, options.targets):
-        if _has(part, name, target):
+        if _has(part, name, target) and f"{name} {target}" not in found[part]:
             found[part][f"{name} {target}"] = one = _measured(part, name, target)
             print(part, name, target, json.dumps(one), file=sys.stderr)
             if kept is not None:
