@@ -267,13 +267,15 @@ def _compared(
     pairs = list(zip(alone, found, strict=True))
     ratios = [b / a - 1 for (a, first), (b, second) in pairs if first and second]
     equal = sum(a == b for a, b in pairs)
-    told = ratios and (f"{statistics.median(ratios):+.2%}", f"{max(ratios, key=abs):+.1%}")
+    told = ("–", "–")
+    if ratios:
+        told = f"{statistics.median(ratios):+.2%}", f"{max(ratios, key=abs):+.1%}"
     return (
         name,
         by,
         f"{equal} of {len(alone)}",
         f"{len(ratios)}",
-        *(told or ("–", "–")),
+        *told,
     )
 
 

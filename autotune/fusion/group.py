@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -305,3 +305,13 @@ def is_connected(graph: Graph, names: set[str]) -> bool:
             apart.remove(name)
             frontier += [*graph.successors(name), *graph.predecessors(name)]
     return not apart
+
+
+def connected_halves(
+    graph: Graph, names: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Give the ways to cut operators in two, in their order, so that each half is connected."""
+    for at in range(1, len(names)):
+        halves = names[:at], names[at:]
+        if all(is_connected(graph, set(half)) for half in halves):
+            yield halves

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 
 from autotune.fusion.greedy import LARGEST
-from autotune.fusion.group import Group, is_connected
+from autotune.fusion.group import Group, connected_halves
 from autotune.fusion.quotient import Quotient
 from autotune.runtime.variants.variants import Groups, Place, Variant, names_of
 from autotune.schedule.schedule import Schedule
@@ -17,12 +17,10 @@ Scheduled = Callable[[Group], Schedule | None]
 
 
 def cuts(groups: Groups, choice: Choice, scheduled: Scheduled) -> Iterator[Variant]:
-    """Give the ways to cut a group in two, between operators in the graph's order, so that both halves hang together."""
+    """Give the ways to cut a group in two, between operators in the graph's order, both halves connected."""
     names = names_of(choice)
-    for at in range(1, len(names)):
-        if not all(is_connected(groups.graph, set(half)) for half in (names[:at], names[at:])):
-            continue  # readers of one result that the other half makes
-        halves = (tuple(range(at)), tuple(range(at, len(names))))
+    for first, _ in connected_halves(groups.graph, names):
+        halves = (tuple(range(len(first))), tuple(range(len(first), len(names))))
         parts = []
         for places in halves:
             group = groups.of(tuple(names[i] for i in places))

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from autotune.cost_model.explanation import Explanation
 from autotune.cost_model.model import CostModel
-from autotune.fusion.group import Group, is_connected
+from autotune.fusion.group import Group, connected_halves
 from autotune.fusion.partition import Names
 from autotune.graph.graph import Graph
 from autotune.tuner.plan import GraphPlan
@@ -136,11 +136,9 @@ class PlanExplainer:
         if group.is_view:
             return []
         names = tuple(op.name for op in group.ops)
-        halves = [(names[:at], names[at:]) for at in range(1, len(names))]
         whole = [
             (self._crossing_bytes(group, len(a)), a, b)
-            for a, b in halves
-            if is_connected(self.graph, set(a)) and is_connected(self.graph, set(b))
+            for a, b in connected_halves(self.graph, names)
         ]
         return [(a, b) for _, a, b in sorted(whole)[:CUTS]]
 

@@ -34,22 +34,20 @@ def scheduled(group: Group) -> Schedule | None:
 
 
 @pytest.mark.parametrize(
-    ("graph", "names", "expected"),
+    ("graph", "size", "expected"),
     [(chain(4), None, [1, 2, 3]), (readers(), None, [1, 2, 3]), (readers(), 3, [2])],
 )
 def test_both_halves_of_a_cut_hang_together(
-    graph: Graph, names: int | None, expected: Sequence[int]
+    graph: Graph, size: int | None, expected: Sequence[int]
 ) -> None:
     groups = Groups(graph)
     order = tuple(op.name for op in graph.ops)
-    group = groups.of(order[:names])
+    group = groups.of(order[:size])
     plan = (Choice(group, scheduled(group)), *_alone(groups, order[len(group.ops) :]))
     found = tuple(cuts(groups, plan[0], scheduled))
     assert [len(variant.parts[0][0]) for variant in found] == expected
     for variant in found:
-        changed = groups.changed(
-            plan, [Change(Place(((0,),), (order[:names],), found), 0, variant)]
-        )
+        changed = groups.changed(plan, [Change(Place(((0,),), (order[:size],), found), 0, variant)])
         assert all(is_connected(graph, set(names_of(one))) for one in changed)
         assert Partition.of(graph, map(names_of, changed))
 
