@@ -12,7 +12,14 @@ import numpy as np
 from autotune.targets.native.codegen.writing.micro_kernel import SYMBOL, MicroKernel
 from autotune.targets.native.cpu.host import NARROWER
 from autotune.targets.native.cpu.tile_permission import may_use_tiles
-from autotune.targets.native.cpu.vector_isa import AMX_FEATURES, VECTOR_ISAS, VectorIsa, vector_isa
+from autotune.targets.native.cpu.vector_isa import (
+    AMX_FEATURES,
+    AVX512,
+    VECTOR_ISAS,
+    VectorIsa,
+    vector_isa,
+)
+from tests.targets.native.codegen.emulated_tiles import TILES, with_emulated_tiles
 
 Run = Callable[..., None]
 PLAIN_CPUS = {
@@ -62,11 +69,19 @@ def dot_isas() -> tuple[VectorIsa, ...]:
     return tuple(found)
 
 
+def runs_tiles() -> bool:
+    """Whether code with tiles runs here: in tile registers, or in emulated ones beside AVX-512."""
+    return AVX512 in dot_isas()
+
+
 def compiled(kernel: MicroKernel, isa: VectorIsa) -> Run:
-    """A function of the operands (arrays, or addresses) and of ``numbers``."""
-    module = llvm.parse_assembly(kernel.ir)
+    """A function of the operands (arrays, or addresses) and of ``numbers``.
+
+    Tiles of a host without them are emulated."""
+    is_emulated = isa.tiles is not None and isa not in dot_isas()
+    module = llvm.parse_assembly(with_emulated_tiles(kernel.ir) if is_emulated else kernel.ir)
     module.verify()
-    engine = llvm.create_mcjit_compiler(module, _machine(isa))
+    engine = llvm.create_mcjit_compiler(module, _machine(dot_isas()[0] if is_emulated else isa))
     engine.finalize_object()
     _KEPT.append(engine)
     code = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
@@ -78,5 +93,7 @@ def compiled(kernel: MicroKernel, isa: VectorIsa) -> Run:
         given = [each if isinstance(each, int) else each.ctypes.data for each in operands]
         pointers = (ctypes.c_void_p * max(1, len(given)))(*given)
         code(pointers, (ctypes.c_int64 * max(1, len(numbers)))(*numbers))
+        assert not TILES.faults, TILES.faults
+        assert not TILES.shapes, "tiles are not released"
 
     return run

@@ -29,7 +29,7 @@ MOST_PIECES = 160
 NEAR_PANELS_BYTES = 512 << 10
 """Panels of as many bytes may pass by each block of rows."""
 MOST_COPIED_BYTES = 768 << 10
-"""Rows of as many bytes are copied ahead, where panels are larger."""
+"""Where panels are larger, rows of as many bytes are copied at once, and all panels pass by them."""
 SETUP_CYCLES, DOT_CYCLES, ALONE_CYCLES, COPY_CYCLES, END_CYCLES = 350, 20, 28, 2.0, 70
 """Of configuring and releasing tiles; of a product of tiles, beside other rows' and alone; of a piece of a row; of
 a tile's way through memory to its end (Emerald Rapids, cycles of 2.8 GHz)."""
@@ -51,7 +51,7 @@ class TilePlan:
     """``rows`` in all, a reduction of ``groups`` of 4 bytes in chunks of ``chunk``, panels of ``width`` lanes.
 
     The last chunk ends with the last group and begins ``overlap`` groups early, where the copy has zeros.
-    A row of the copy takes ``pitch`` bytes; ``copies_all`` says whether all rows are copied ahead."""
+    A row of the copy takes ``pitch`` bytes; ``copied`` rows are copied at once, a block of rows at the least."""
 
     rows: int
     groups: int
@@ -59,17 +59,12 @@ class TilePlan:
     chunks: int
     width: int
     pitch: int
-    copies_all: bool
+    copied: int
 
     @property
     def overlap(self) -> int:
         """Groups of the last chunk that count in the one before."""
         return self.chunks * self.chunk - self.groups
-
-    @property
-    def buffer_rows(self) -> int:
-        """Rows of the copy."""
-        return -(-self.rows // BLOCK_ROWS) * BLOCK_ROWS if self.copies_all else BLOCK_ROWS
 
     @property
     def dot_cycles(self) -> int:
@@ -113,10 +108,13 @@ def _plan(loops: Loops, groups: Groups, unit: TileUnit, width: int) -> TilePlan:
     lines = chunks * unit.row_bytes // LINE_BYTES
     pitch = LINE_BYTES * (lines + 1 - lines % 2)
     rows = loops.row1.size * loops.row0.size
-    far = total * ELEMENT_BYTES * loops.vector.size > NEAR_PANELS_BYTES
-    return TilePlan(
-        rows, total, chunk, chunks, width, pitch, far and rows * pitch <= MOST_COPIED_BYTES
-    )
+    blocks = -(-rows // BLOCK_ROWS)
+    most = 1
+    if total * ELEMENT_BYTES * loops.vector.size > NEAR_PANELS_BYTES:
+        most = max(1, MOST_COPIED_BYTES // (BLOCK_ROWS * pitch))
+    portions = -(-blocks // most)
+    copied = -(-blocks // portions) * BLOCK_ROWS
+    return TilePlan(rows, total, chunk, chunks, width, pitch, copied)
 
 
 def _cycles(plan: TilePlan, count: int, loops: Loops, isa: VectorIsa) -> float:

@@ -50,20 +50,14 @@ class TileProducts:
     def write(self, place: Place) -> None:
         """The whole body."""
         owner, plan, writer = self.owner, self.plan, self.owner.writer
-        size = plan.buffer_rows * plan.pitch + 2 * LINE_BYTES
+        size = plan.copied * plan.pitch + 2 * LINE_BYTES
         self.copy = writer.value(f"alloca [{size} x i8], align {LINE_BYTES}")
         self.sums = writer.value(
             f"alloca [{BLOCK_ROWS * self._sums_pitch} x i8], align {LINE_BYTES}"
         )
         self._configure()
-        whole, rest = divmod(plan.rows, BLOCK_ROWS)
-        blocks = [(0, whole, BLOCK_ROWS)] * (whole > 0) + [(whole, 1, rest)] * (rest > 0)
-        if plan.copies_all:
-            owner._repeat(plan.rows, lambda row: self._copy_row(place, row, row))
-        for panels in owner.blocking.panels if plan.copies_all else ():
-            owner._repeat(panels.count, partial(self._all_rows, place, panels, blocks))
-        for first, count, rows in () if plan.copies_all else blocks:
-            owner._repeat(count, partial(self._all_panels, place, first, rows))
+        for before, count, rows in _parts(plan.rows, plan.copied):
+            owner._repeat(count, partial(self._portion, place, before, rows))
         self._does("tilerelease")
 
     @property
@@ -71,42 +65,36 @@ class TileProducts:
         """Bytes of a row of sums."""
         return len(LANES) * LINE_BYTES
 
-    def _all_rows(
-        self, place: Place, panels: Panels, blocks: list[tuple[int, int, int]], p: Index
-    ) -> None:
-        """All blocks of rows by a panel."""
+    def _portion(self, place: Place, before: int, rows: int, number: Index) -> None:
+        """Rows behind ``before`` others and ``number`` portions, copied now, by all panels."""
         owner = self.owner
-        at = owner._at_panel(place, panels, p)
-        for first, count, rows in blocks:
-
-            def block(b: Index, first: int = first, rows: int = rows) -> None:
-                number = owner._times(b, 1, first)
-                offset = owner._times(number, BLOCK_ROWS * self.plan.pitch)
-                copy = owner.writer.offset(self.copy, offset, "i8")
-                self._block(at, panels, owner._times(number, BLOCK_ROWS), rows, copy)
-
-            owner._repeat(count, block)
-
-    def _all_panels(self, place: Place, before: int, rows: int, block: Index) -> None:
-        """A block of rows behind ``before`` others, copied now, by all panels."""
-        owner = self.owner
-        first = owner._times(block, BLOCK_ROWS, before * BLOCK_ROWS)
+        first = owner._times(number, self.plan.copied, before)
 
         def copied(i: Index) -> None:
             self._copy_row(place, self._sum(first, i), i)
 
         owner._repeat(rows, copied)
         for panels in owner.blocking.panels:
+            owner._repeat(panels.count, partial(self._panel, place, panels, first, rows))
 
-            def panel(p: Index, panels: Panels = panels) -> None:
-                at = owner._at_panel(place, panels, p)
-                self._block(at, panels, first, rows, self.copy)
+    def _panel(self, place: Place, panels: Panels, first: Index, rows: int, p: Index) -> None:
+        """The blocks of a portion, which begins with row ``first``, by a panel."""
+        owner = self.owner
+        at = owner._at_panel(place, panels, p)
+        for before, count, height in _parts(rows, BLOCK_ROWS):
 
-            owner._repeat(panels.count, panel)
+            def block(number: Index, before: int = before, height: int = height) -> None:
+                near = owner._times(number, BLOCK_ROWS, before)
+                copy = owner.writer.offset(self.copy, owner._times(near, self.plan.pitch), "i8")
+                self._block(at, panels, self._sum(first, near), height, copy)
+
+            owner._repeat(count, block)
 
     def _sum(self, x: Index, y: Index) -> Index:
         if isinstance(x, int) and isinstance(y, int):
             return x + y
+        if x == 0 or y == 0:
+            return y if x == 0 else x
         return self.owner.writer.value(f"add i64 {x}, {y}")
 
     def _copy_row(self, place: Place, row: Index, to: Index) -> None:
@@ -231,3 +219,10 @@ class TileProducts:
         writer.declare(f"void @{full}({kinds})")
         given = ", ".join(f"{kind} {value}" for kind, value in arguments)
         writer.line(f"call void @{full}({given})")
+
+
+def _parts(rows: int, size: int) -> list[tuple[int, int, int]]:
+    """Rows in parts of a size, and what is left: rows before them, their number, rows of each."""
+    whole, rest = divmod(rows, size)
+    parts = [(0, whole, size), (whole * size, 1, rest)]
+    return [part for part in parts if part[1] and part[2]]

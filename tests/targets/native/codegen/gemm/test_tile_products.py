@@ -23,11 +23,9 @@ from autotune.targets.native.cpu.vector_isa import AMX, AVX512_BF16
 from tests.targets.native.codegen.gemm.gemm_case import GUARD, GUARDS, Case, view
 from tests.targets.native.codegen.gemm.test_half_gemm import HALF, half_shapes, operands, rounded
 from tests.targets.native.codegen.gemm.test_narrow_gemm import check, dense, narrow_shapes
-from tests.targets.native.codegen.generated_code import compiled, dot_isas
+from tests.targets.native.codegen.generated_code import compiled, runs_tiles
 
-needs_tiles = pytest.mark.skipif(
-    AMX not in dot_isas(), reason="this CPU has no AMX, or the system does not permit it"
-)
+needs_tiles = pytest.mark.skipif(not runs_tiles(), reason="neither AMX nor AVX-512 to emulate it")
 UNSIGNED, SIGNED = Factor(Format.UINT8, 7), Factor(Format.INT8, -3)
 WEIGHT = Factor(Format.INT8)
 
@@ -112,16 +110,31 @@ def test_convolutions_in_tiles_equal_numpy(case: tuple[int, ...], a: Factor) -> 
 
 
 @needs_tiles
-@pytest.mark.parametrize("copies_all", [False, True])
-def test_rows_copied_ahead_or_block_by_block_equal_numpy(
-    copies_all: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("near", "most", "copied"), [(1 << 30, 1 << 30, 32), (0, 1 << 30, 96), (0, 20 << 10, 64)]
+)
+def test_rows_copied_all_at_once_or_in_portions_equal_numpy(
+    near: int, most: int, copied: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "NEAR_PANELS_BYTES", 0 if copies_all else 1 << 30)
+    """A block of rows at a time; all of them; more than a block, and a last portion of fewer rows."""
+    monkeypatch.setattr(planning, "NEAR_PANELS_BYTES", near)
+    monkeypatch.setattr(planning, "MOST_COPIED_BYTES", most)
     with tiles_everywhere():
-        shape = dense(77, 100, 200, SIGNED, WEIGHT)
-        plan = tile_plan(shape, AMX)
-        assert plan is not None and plan.copies_all is copies_all
-        check(shape, AMX)
+        for shape in (
+            dense(77, 100, 200, SIGNED, WEIGHT),
+            convolution(7, 11, 24, 100, 3, UNSIGNED),
+        ):
+            plan = tile_plan(shape, AMX)
+            assert plan is not None and plan.copied == copied
+            check(shape, AMX)
+
+
+def test_large_panels_pass_by_as_few_portions_as_the_cache_allows() -> None:
+    """A convolution of 1,024 channels: panels of 9 MB pass 4 times, and by blocks of rows 8 times."""
+    plan = tile_plan(convolution(16, 16, 1024, 1024, 3, UNSIGNED), AMX)
+    assert plan is not None
+    assert plan.copied * plan.pitch <= planning.MOST_COPIED_BYTES
+    assert -(-plan.rows // plan.copied) == 4 < plan.rows // planning.BLOCK_ROWS
 
 
 @needs_tiles
