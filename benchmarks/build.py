@@ -23,6 +23,7 @@ import onnx
 from autotune.datasets.onnx_light import light_seeded
 from autotune.datasets.transformers import bert_small
 from benchmarks.child import ROOT, command, run_child
+from benchmarks.machine import measured_on
 from benchmarks.table import Table
 
 WORKER = "benchmarks.build_worker"
@@ -218,7 +219,7 @@ def markdown(found: Mapping[str, Any]) -> str:
         "half: *Amdahl's limit*. *Two at once* is what one core's build takes while a second process does the "
         "same, in multiples of alone, the least of the rounds: 1.00× on a machine whose cores share nothing. *Others* is the share of "
         f"both cores that other processes took, in the worst build that counts; a build beyond {CALM:.0%} is tried again, up to "
-        f"{TRIES} times, and the calmest counts.\n\n"
+        f"{TRIES} times, and the calmest counts.\n\nMeasured on {measured_on()}.\n\n"
     )
     return head + "\n\n".join(table.markdown() for table in _tables(found)) + "\n"
 

@@ -28,8 +28,9 @@ from autotune.runtime.session.defaults import choose_accuracy
 from autotune.runtime.session.session import Session
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
 from autotune.targets.opening import target as open_target
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import GraphPlan, Plan, PlannedGroup
+from autotune.tuner.plan import Plan
 from benchmarks.child import raise_priority
 from benchmarks.cpu_networks import make_case
 

@@ -7,12 +7,10 @@ import math
 import numpy as np
 
 from autotune.fusion.group import Group
+from autotune.graph.drawn_values import normal_values, values_near_one
 from autotune.graph.graph import Graph
 from autotune.operators.op import Family, Op
 from autotune.operators.tensor import Array
-
-DRAWN = 1 << 18
-"""Different numbers of a tensor; a larger one repeats them, since drawing takes longer than timing."""
 
 
 def standalone(group: Group, seed: int = 0) -> Graph:
@@ -37,16 +35,9 @@ def _drawn(group: Group, tensor: str, rng: np.random.Generator) -> Array:
         rows = group.type_of[reader.inputs[0]].shape[0]
         return rng.integers(0, rows, shape).astype(np.float32)
     if tensor not in group.constants:
-        return _repeated(rng.standard_normal(min(DRAWN, math.prod(shape)), np.float32), shape)
+        return normal_values(shape, rng)
     depth = _depth(reader, group, shape) if place == 1 else 0
-    if depth:
-        values = rng.standard_normal(min(DRAWN, math.prod(shape)), np.float32)
-        return _repeated(values / np.float32(math.sqrt(depth)), shape)
-    return _repeated(rng.uniform(0.5, 1.5, min(DRAWN, math.prod(shape))).astype(np.float32), shape)
-
-
-def _repeated(values: Array, shape: tuple[int, ...]) -> Array:
-    return np.asarray(np.resize(values, shape), dtype=np.float32)
+    return normal_values(shape, rng, depth) if depth else values_near_one(shape, rng)
 
 
 def _depth(reader: Op, group: Group, shape: tuple[int, ...]) -> int:

@@ -31,6 +31,7 @@ from autotune.tuner.device_units import (
     device_costs,
 )
 from autotune.tuner.fusion import search as run_search
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.placement.costed_graph import CostedGraph
@@ -40,7 +41,7 @@ from autotune.tuner.placement.placing import Placed, place
 from autotune.tuner.placement.planned import PlannedDevices
 from autotune.tuner.placement.simulation import Simulation
 from autotune.tuner.placement.timeline import Timeline
-from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
+from autotune.tuner.plan import NetworkFile, Plan
 from autotune.tuner.progress import Progress, silent
 
 

@@ -17,9 +17,9 @@ from autotune.runtime.variants.variants import Groups, Names, names_of
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner.choice import Choice
+from autotune.tuner.graph_plan import GraphPlan
 from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.legality import legal_nests
-from autotune.tuner.plan import GraphPlan
 from autotune.tuner.result import GraphSearch, GroupResult, PlanResult
 
 

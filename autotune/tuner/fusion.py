@@ -27,11 +27,11 @@ from autotune.tuner.caution import CautiousCosts
 from autotune.tuner.choice import Choice
 from autotune.tuner.exact.certificate import Certificate
 from autotune.tuner.exact.prover import Prover
+from autotune.tuner.graph_plan import GraphPlan
 from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.interruption import SearchInterrupted
 from autotune.tuner.neighbour import machine_name, remember_machine
 from autotune.tuner.options import SearchOptions
-from autotune.tuner.plan import GraphPlan
 from autotune.tuner.plan_study import PlanStudy
 from autotune.tuner.problem import FusionProblem, TriedPlan
 from autotune.tuner.progress import Progress, silent

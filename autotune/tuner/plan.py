@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,13 +14,10 @@ from autotune.disk.atomic_file import FileKind, replace_file
 from autotune.disk.regular_file import open_regular, regular_text
 from autotune.display import Card, Displayed
 from autotune.errors import InputError, PlanError, ScheduleError, SpecError
-from autotune.fusion.group import Group
 from autotune.graph.accuracy import Accuracy
-from autotune.graph.graph import Graph
 from autotune.isa.formats import Formats
-from autotune.schedule.schedule import Schedule
 from autotune.targets.spec import HardwareSpec
-from autotune.tuner.choice import Choice
+from autotune.tuner.graph_plan import AGAIN, GraphPlan, PlannedGroup, read_graph
 from autotune.tuner.objective import Objective
 
 if TYPE_CHECKING:
@@ -31,7 +27,6 @@ SCHEMA = 2
 SCHEMA_OF_DEVICES = 3
 """Schema of a plan for several devices: versions that read no other than 2 refuse it."""
 KIND = FileKind("plan", (b'{"schema":', b'{"tree":'))
-_AGAIN = "make it again with 'autotune search'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +45,7 @@ class NetworkFile:
         """The path, when its content is still what the plan was made for; else ``PlanError``."""
         path = Path(self.path)
         if _sha256(path) != self.sha256:
-            raise PlanError(f"{path}: has changed since the plan was made; {_AGAIN}")
+            raise PlanError(f"{path}: has changed since the plan was made; {AGAIN}")
         return path
 
 
@@ -59,80 +54,7 @@ def _sha256(path: Path) -> str:
         with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise PlanError(f"{path}: cannot be read: {error.strerror}; {_AGAIN}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedGroup:
-    """One group of a plan: its operators and outputs by name, and how to run it.
-
-    ``schedule`` is None for a group of views, which costs nothing. Costs are of one execution;
-    the measured ones are None where nothing was measured.
-    """
-
-    operators: tuple[str, ...]
-    outputs: tuple[str, ...]
-    schedule: Schedule | None
-    predicted_cycles: float
-    measured_cycles: int | None
-    energy_fj: int | None
-    dram_bytes: int | None
-    device: str = ""
-    """Device of a plan for several; its cycles are nanoseconds. Empty in a plan for one."""
-
-    def __post_init__(self) -> None:
-        if not self.operators:
-            raise ValueError("a group has no operators")
-        if not 0.0 <= self.predicted_cycles < math.inf:
-            raise ValueError(f"{self.predicted_cycles} is not a number of cycles")
-
-    def group(self, graph: Graph) -> Group:
-        """The fusion group in its network."""
-        return Group.from_graph(graph, self.operators)
-
-
-@dataclass(frozen=True, slots=True)
-class GraphPlan:
-    """Groups in running order for one graph, which ``fingerprint`` identifies."""
-
-    graph: str
-    """Name of the graph."""
-    fingerprint: str
-    groups: tuple[PlannedGroup, ...]
-
-    def __post_init__(self) -> None:
-        if not self.groups:
-            raise ValueError("it has no groups")
-
-    def check_graph(self, graph: Graph) -> None:
-        """Raise ``PlanError`` unless the plan was made for this graph and covers it."""
-        from autotune.fusion.partition import Partition  # a session without a plan does without
-
-        if self.fingerprint != graph.fingerprint:
-            raise PlanError(
-                f"plan is for network {self.graph} ({self.fingerprint[:12]}), not {graph.name} "
-                f"({graph.fingerprint[:12]}); {_AGAIN}"
-            )
-        Partition.of(graph, [group.operators for group in self.groups])
-        for group in self.groups:
-            outputs = group.group(graph).outputs
-            if sorted(group.outputs) != sorted(outputs):
-                raise PlanError(
-                    f"plan of {self.graph}: the group of {group.operators[0]!r} has the outputs "
-                    f"{list(outputs)}, not {list(group.outputs)}; {_AGAIN}"
-                )
-
-    def choices(self, graph: Graph) -> tuple[Choice, ...]:
-        """Return the groups in their graph, with schedules and predictions."""
-        return tuple(
-            Choice(
-                row.group(graph),
-                row.schedule,
-                None if row.schedule is None else row.predicted_cycles,
-                row.device,
-            )
-            for row in self.groups
-        )
+        raise PlanError(f"{path}: cannot be read: {error.strerror}; {AGAIN}") from None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -265,14 +187,7 @@ class Plan(Displayed):
                     "energy_fj": self.energy_fj,
                     "dram_bytes": self.dram_bytes,
                 },
-                "graphs": [
-                    {
-                        "graph": one.graph,
-                        "fingerprint": one.fingerprint,
-                        "groups": [_plain(group) for group in one.groups],
-                    }
-                    for one in self.graphs
-                ],
+                "graphs": [one.document() for one in self.graphs],
             },
             indent=1,
         )
@@ -284,7 +199,7 @@ class Plan(Displayed):
         try:
             return _read(json.loads(text), where)
         except KeyError as error:
-            raise PlanError(f"{where}: not a plan: {error} is missing; {_AGAIN}") from None
+            raise PlanError(f"{where}: not a plan: {error} is missing; {AGAIN}") from None
         except (
             TypeError,
             ValueError,
@@ -294,7 +209,7 @@ class Plan(Displayed):
             ScheduleError,
             SpecError,
         ) as error:
-            raise PlanError(f"{where}: not a plan: {error}; {_AGAIN}") from None
+            raise PlanError(f"{where}: not a plan: {error}; {AGAIN}") from None
 
     @classmethod
     def load(cls, path: Path | str) -> Plan:
@@ -325,7 +240,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise PlanError(f"{path}: not a plan: it is not text; {_AGAIN}") from None
+        raise PlanError(f"{path}: not a plan: it is not text; {AGAIN}") from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -358,19 +273,6 @@ def _objective(text: str) -> Objective:
         raise ValueError(str(error)) from None
 
 
-def _plain(group: PlannedGroup) -> dict[str, Any]:
-    return {
-        "operators": group.operators,
-        "outputs": group.outputs,
-        "schedule": None if group.schedule is None else json.loads(group.schedule.to_json()),
-        "predicted_cycles": group.predicted_cycles,
-        "measured_cycles": group.measured_cycles,
-        "energy_fj": group.energy_fj,
-        "dram_bytes": group.dram_bytes,
-        **({"device": group.device} if group.device else {}),
-    }
-
-
 def _read(plain: Any, where: str) -> Plan:
     """Read a parsed file of any schema.
 
@@ -383,12 +285,12 @@ def _read(plain: Any, where: str) -> Plan:
         raise ValueError("it has no schema version")
     match plain["schema"]:
         case 2 | 3:
-            graphs = tuple(map(_read_graph, plain["graphs"]))
+            graphs = tuple(map(read_graph, plain["graphs"]))
         case 1:  # one graph, whose facts stood beside those of the network
-            graphs = (_read_graph(plain | {"graph": plain["network"]}),)
+            graphs = (read_graph(plain | {"graph": plain["network"]}),)
         case other:
             raise PlanError(
-                f"{where}: plan of schema {other!r}, this version reads 1 to {SCHEMA_OF_DEVICES}; {_AGAIN}"
+                f"{where}: plan of schema {other!r}, this version reads 1 to {SCHEMA_OF_DEVICES}; {AGAIN}"
             )
     return Plan(
         graphs,
@@ -411,7 +313,7 @@ def _read_tree(plain: Mapping[str, Any], where: str) -> Plan:
     """Read a file of version 1 with one plan of schema 1 for each graph of a network."""
     if plain["tree"] != 1:
         raise PlanError(
-            f"{where}: plans of schema {plain['tree']!r}, this version reads 1; {_AGAIN}"
+            f"{where}: plans of schema {plain['tree']!r}, this version reads 1; {AGAIN}"
         )
     plans = [_read(one, where) for one in plain["plans"]]
     if not plans:
@@ -426,27 +328,3 @@ def _read_tree(plain: Mapping[str, Any], where: str) -> Plan:
 
 def _read_model(model: Mapping[str, Any] | None) -> NetworkFile | None:
     return None if model is None else NetworkFile(str(model["path"]), str(model["sha256"]))
-
-
-def _read_graph(plain: Mapping[str, Any]) -> GraphPlan:
-    groups = tuple(map(_read_group, plain["groups"]))
-    return GraphPlan(str(plain["graph"]), str(plain["fingerprint"]), groups)
-
-
-def _read_group(row: Mapping[str, Any]) -> PlannedGroup:
-    schedule = row["schedule"]
-    measured = [None if row[name] is None else int(row[name]) for name in _MEASURED]
-    cycles, energy_fj, dram_bytes = measured
-    return PlannedGroup(
-        tuple(map(str, row["operators"])),
-        tuple(map(str, row["outputs"])),
-        None if schedule is None else Schedule.from_json(json.dumps(schedule)),
-        float(row["predicted_cycles"]),
-        cycles,
-        energy_fj,
-        dram_bytes,
-        str(row.get("device", "")),
-    )
-
-
-_MEASURED = ("measured_cycles", "energy_fj", "dram_bytes")

@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from autotune.errors import InputError
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.tuner.plan import GraphPlan, Plan, PlannedGroup
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
+from autotune.tuner.plan import Plan
 
 
 class ChangeKind(StrEnum):

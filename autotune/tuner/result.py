@@ -22,9 +22,10 @@ from autotune.tuner.contest import Contest
 from autotune.tuner.exact.certificate import Certificate
 from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.form_choice import FormChoice
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.objective import Objective
 from autotune.tuner.peak_memory import Loads
-from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
+from autotune.tuner.plan import NetworkFile, Plan
 from autotune.tuner.precision import PrecisionFront
 from autotune.tuner.problem import Curve, FusionProblem, Trial, TriedPlan
 from autotune.tuner.schedules import GroupCosts, ScoredSchedule

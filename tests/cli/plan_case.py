@@ -15,8 +15,9 @@ from autotune.fusion.nest import Rejection
 from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import Schedule
 from autotune.targets.opening import load_spec
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
+from autotune.tuner.plan import NetworkFile, Plan
 
 GROUPS = (("relu", "exp"), ("reshape",), ("tanh",))
 """Operators of the plan's groups; the second one renames memory and has no program."""

@@ -23,8 +23,9 @@ from autotune.targets import drift_memory
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import SPECS, load_spec, machine_key, target
 from autotune.targets.physical import Drift
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
+from autotune.tuner.plan import NetworkFile, Plan
 
 Command = Callable[..., tuple[Any, str]]
 HEATING = """

@@ -14,8 +14,9 @@ from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.runtime.session.session import Session
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
 from autotune.tuner.choice import Choice
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import GraphPlan, Plan, PlannedGroup
+from autotune.tuner.plan import Plan
 
 
 def unfused_plan(session: Session) -> Plan:

@@ -10,8 +10,9 @@ from autotune.errors import InputError, PlanError
 from autotune.graph.accuracy import Accuracy
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.opening import load_spec
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
+from autotune.tuner.plan import NetworkFile, Plan
 from tests.tuner.search_case import EDGE, chain, residual
 
 GRAPH = chain(3)

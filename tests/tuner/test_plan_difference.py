@@ -12,9 +12,10 @@ from autotune.fusion.greedy import greedy, unfused
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
 from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.legality import legal_nests
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import GraphPlan, Plan, PlannedGroup
+from autotune.tuner.plan import Plan
 from autotune.tuner.plan_difference import ChangeKind, compare_plans, field_changes
 from tests.tuner.search_case import EDGE, chain, residual
 

@@ -14,8 +14,9 @@ from autotune.report.view import group_label
 if TYPE_CHECKING:
     from autotune.cost_model.explanation import Explanation
     from autotune.runtime.session.explanation import PlanReasons
+    from autotune.tuner.graph_plan import PlannedGroup
     from autotune.tuner.placement.planned import PlannedDevices
-    from autotune.tuner.plan import Plan, PlannedGroup
+    from autotune.tuner.plan import Plan
     from autotune.tuner.reasons.group_reasons import GroupReasons
     from autotune.tuner.reasons.price import Comparison
     from autotune.tuner.reasons.rejected_fusion import RejectedFusion

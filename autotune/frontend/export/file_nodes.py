@@ -17,6 +17,7 @@ from autotune.frontend.node import AnyArray
 from autotune.frontend.source_model import SourceModel
 from autotune.frontend.subgraphs import has_control, part, reads_of
 from autotune.frontend.weights import CutTensor
+from autotune.graph.drawn_values import normal_values, values_near_one
 from autotune.operators.tensor import Array
 
 FLOATS = frozenset(
@@ -29,8 +30,6 @@ PLACING = frozenset(("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "
 """Operators that only move elements. Import drops them or makes them part of others."""
 LEAST_IR_VERSION = 4
 """The oldest version of the format in which initializers are no inputs."""
-DRAWN = 1 << 18
-"""Different numbers of a drawn weight; a larger one repeats them, since drawing takes longer than timing."""
 
 
 class FileNodes:
@@ -207,10 +206,6 @@ def _is_empty(tensor: onnx.TensorProto) -> bool:
 
 def _drawn(shape: Shape, rng: np.random.Generator) -> Array:
     """Draw a weight: vectors near 1; matrices and filters so that they keep the size of what they multiply."""
-    size = math.prod(shape)
     if sum(extent > 1 for extent in shape) < 2:
-        values = rng.uniform(0.5, 1.5, min(DRAWN, size)).astype(np.float32)
-    else:
-        added = size // max(shape)
-        values = rng.standard_normal(min(DRAWN, size), np.float32) / np.float32(math.sqrt(added))
-    return np.asarray(np.resize(values, shape), dtype=np.float32)
+        return values_near_one(shape, rng)
+    return normal_values(shape, rng, math.prod(shape) // max(shape))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 
 from autotune.errors import AutotuneError, InputError
+from autotune.targets.native.cpu.topology import core_count
 
 _UNITS = {"": 1, "b": 1} | {
     unit: scale
@@ -44,17 +44,11 @@ class BuildLimits:
 
         if generates_alone():
             return 1
-        return usable_cores() if self.cores is None else min(self.cores, usable_cores())
+        return core_count() if self.cores is None else min(self.cores, core_count())
 
 
 NO_LIMITS = BuildLimits()
 """All cores, and any memory."""
-
-
-def usable_cores() -> int:
-    """Return the cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return os.cpu_count() or 1 if affinity is None else len(affinity(0))
 
 
 def limits_of(cores: object = None, memory: object = None) -> BuildLimits:

@@ -43,7 +43,7 @@ from autotune.targets.native.cpu.host import available, host_isa
 from autotune.targets.native.linking.linking import CodeGone, KeptCode, Linkable, Tables
 from autotune.targets.native.running.executable import AliasedSlice, Part
 from autotune.targets.spec import HardwareSpec
-from autotune.tuner.plan import GraphPlan
+from autotune.tuner.graph_plan import GraphPlan
 
 SCHEMA = 2
 ABOVE = ("cli", "serve", "report", "backend", "adapters", "api", "quantisation", "__main__.py")

@@ -25,7 +25,7 @@ from autotune.runtime.online.proposer_worker import (
     send_array,
 )
 from autotune.runtime.online.thread_priority import begin_idle, set_idle
-from autotune.targets.native.compiling.compiler import usable_cores
+from autotune.targets.native.cpu.topology import core_count
 from autotune.targets.spec import HardwareSpec
 
 _MODULE = "autotune.runtime.online.proposer_worker"
@@ -121,7 +121,7 @@ class ProposerProcess:
             if worker is None or computed is None:
                 share = None
             elif share is None or worker is not watched:
-                watched, share = worker, IdleShare(now, computed, usable_cores())
+                watched, share = worker, IdleShare(now, computed, core_count())
             else:
                 was_hurried = share.may_hurry
                 if share.look(now, computed) is not was_hurried:

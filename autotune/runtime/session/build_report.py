@@ -20,7 +20,7 @@ from autotune.runtime.session.explanation import plan_graphs
 from autotune.runtime.session.initial_table import first_choices
 from autotune.runtime.session.opening import OpenedGraph, open_graph
 from autotune.runtime.session.request import OpenRequest
-from autotune.tuner.plan import GraphPlan
+from autotune.tuner.graph_plan import GraphPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,8 @@ from autotune.runtime.session.session_status import register
 from autotune.runtime.session.shape_sharing import share_shapes
 from autotune.runtime.session.tiered_part import TieredPart, parts_of
 from autotune.targets.protocol import Target
-from autotune.tuner.plan import GraphPlan, Plan
+from autotune.tuner.graph_plan import GraphPlan
+from autotune.tuner.plan import Plan
 
 NEW_SHAPES = 4
 """New shapes in a row, without one that came again, after which a shape is compiled at its second run."""

@@ -19,7 +19,8 @@ from autotune.runtime.session.opening import open_graph
 from autotune.runtime.session.request import open_request
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
-from autotune.tuner.plan import GraphPlan, Plan
+from autotune.tuner.graph_plan import GraphPlan
+from autotune.tuner.plan import Plan
 from autotune.tuner.reasons.explainer import PlanExplainer
 from autotune.tuner.reasons.group_reasons import GroupReasons
 from autotune.tuner.schedules import GroupCosts

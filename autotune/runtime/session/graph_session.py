@@ -33,7 +33,7 @@ from autotune.runtime.session.opening import open_graph
 from autotune.runtime.session.request import OpenRequest
 from autotune.runtime.session.session_status import register
 from autotune.targets.protocol import Target
-from autotune.tuner.plan import GraphPlan
+from autotune.tuner.graph_plan import GraphPlan
 
 if TYPE_CHECKING:
     from autotune.runtime.guards.variant import VariantStatus

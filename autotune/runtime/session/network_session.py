@@ -18,7 +18,7 @@ from autotune.runtime.execution.signature import TensorInfo
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 from autotune.runtime.profile.session_profile import SessionProfile
 from autotune.targets.protocol import Target
-from autotune.tuner.plan import GraphPlan
+from autotune.tuner.graph_plan import GraphPlan
 
 if TYPE_CHECKING:
     from autotune.runtime.guards.variant import VariantStatus

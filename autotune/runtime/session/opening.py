@@ -16,7 +16,7 @@ from autotune.operators.interval import Interval
 from autotune.runtime.caches.network_cache import NetworkKey, cached_network
 from autotune.runtime.session.request import OpenRequest
 from autotune.targets.protocol import Target
-from autotune.tuner.plan import GraphPlan
+from autotune.tuner.graph_plan import GraphPlan
 
 if TYPE_CHECKING:
     from autotune.cost_model.shipped import Answer

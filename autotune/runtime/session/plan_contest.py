@@ -22,7 +22,7 @@ from autotune.runtime.session.initial_table import initial_table
 from autotune.runtime.session.opening import OpenedGraph
 from autotune.targets.protocol import Target
 from autotune.tuner.contest import SECONDS, Contest, hold_contest
-from autotune.tuner.plan import GraphPlan
+from autotune.tuner.graph_plan import GraphPlan
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.result import GraphSearch
 

@@ -24,7 +24,8 @@ from autotune.runtime.session.defaults import (
 )
 from autotune.runtime.session.out_of_range import OutOfRangePolicy
 from autotune.targets.protocol import Target
-from autotune.tuner.plan import GraphPlan, Plan, is_plan
+from autotune.tuner.graph_plan import GraphPlan
+from autotune.tuner.plan import Plan, is_plan
 
 if TYPE_CHECKING:
     from autotune.graph.input_class import Classes

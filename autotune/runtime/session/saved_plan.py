@@ -12,8 +12,9 @@ from autotune.runtime.profile.group_profile import GroupProfile
 from autotune.runtime.session.request import OpenRequest
 from autotune.targets.device_set import DeviceSet
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
+from autotune.tuner.plan import NetworkFile, Plan
 
 
 def plan_of(request: OpenRequest, graphs: Iterable[GraphPlan], name: str) -> Plan:

@@ -29,7 +29,8 @@ from autotune.runtime.session.out_of_range import OutOfRangePolicy
 from autotune.runtime.session.request import open_request
 from autotune.runtime.session.session_status import status_of
 from autotune.targets.protocol import Target
-from autotune.tuner.plan import GraphPlan, Plan
+from autotune.tuner.graph_plan import GraphPlan
+from autotune.tuner.plan import Plan
 
 if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
     from autotune.runtime.guards.assumptions import Assumptions

@@ -11,7 +11,7 @@ from autotune.cost_model.model import CostModel
 from autotune.fusion.group import Group, connected_halves
 from autotune.fusion.partition import Names
 from autotune.graph.graph import Graph
-from autotune.tuner.plan import GraphPlan
+from autotune.tuner.graph_plan import GraphPlan
 from autotune.tuner.reasons.group_reasons import GroupReasons, OtherGrouping, OtherSchedule
 from autotune.tuner.reasons.obstacle import Constraint, Obstacle, obstacle
 from autotune.tuner.reasons.on_chip_tensors import kept_tensors

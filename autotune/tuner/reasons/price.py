@@ -12,7 +12,7 @@ from autotune.fusion.nest import Rejection
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record
-from autotune.tuner.plan import PlannedGroup
+from autotune.tuner.graph_plan import PlannedGroup
 from autotune.tuner.schedules import GroupCosts, ScoredSchedule
 
 SURE = 1.645

@@ -54,7 +54,7 @@ LOWER = lowering.lower
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(limits_module, "usable_cores", lambda: 4)
+    monkeypatch.setattr(limits_module, "core_count", lambda: 4)
     return tmp_path / "home"
 
 

@@ -25,7 +25,7 @@ STAGES = (Stage.LOWER, Stage.GENERATE, Stage.PACK)
 
 @pytest.fixture(autouse=True)
 def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits_module, "usable_cores", lambda: 4)
+    monkeypatch.setattr(limits_module, "core_count", lambda: 4)
 
 
 def nothing() -> Iterable[Task]:

@@ -18,11 +18,12 @@ from autotune.targets.link_spec import read_links
 from autotune.targets.opening import load_spec
 from autotune.targets.protocol import Execution, Target
 from autotune.tuner.choice import Choice
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.heuristic_plan import group_choices
 from autotune.tuner.objective import Objective
 from autotune.tuner.placement.objective import Serving
 from autotune.tuner.placement.planned import PlannedDevices
-from autotune.tuner.plan import GraphPlan, Plan, PlannedGroup
+from autotune.tuner.plan import Plan
 
 
 class Failing(EmulatorTarget):

@@ -15,8 +15,9 @@ from autotune.runtime.execution.event import EventKind
 from autotune.runtime.guards.variant import Worth
 from autotune.runtime.session import specialisation
 from autotune.runtime.session.session import Session as SessionClass
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import GraphPlan, Plan, PlannedGroup
+from autotune.tuner.plan import Plan
 from tests.runtime.guards.guard_case import assert_right, clipped, feeds, masked
 
 TARGETS = ("cpu:1", "cpu:2", "edge")

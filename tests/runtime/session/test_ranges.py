@@ -18,9 +18,10 @@ from autotune.operators.interval import Interval
 from autotune.operators.op import OpKind as K
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.session.graph_session import GraphSession
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import GraphPlan, Plan, PlannedGroup
+from autotune.tuner.plan import Plan
 from tests.runtime.control_case import model_of
 
 UNIT = {"x": (0.0, 1.0)}

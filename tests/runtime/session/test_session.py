@@ -27,8 +27,9 @@ from autotune.runtime.session.graph_session import GraphSession
 from autotune.runtime.session.opening import open_network
 from autotune.runtime.session.session import Session
 from autotune.store.store import Store
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
+from autotune.tuner.plan import NetworkFile, Plan
 from tests.runtime import runtime_case as case
 
 GRAPH = case.network()

@@ -16,8 +16,8 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.operators.op import OpKind
 from autotune.schedule.schedule import Schedule
+from autotune.tuner.graph_plan import GraphPlan, PlannedGroup
 from autotune.tuner.legality import legal_nests
-from autotune.tuner.plan import GraphPlan, PlannedGroup
 from autotune.tuner.reasons.explainer import PlanExplainer
 from autotune.tuner.reasons.group_reasons import GroupReasons
 from autotune.tuner.reasons.obstacle import Constraint, obstacle

@@ -6,7 +6,6 @@ KernelSpec → IR → object code (``object_code``, in several threads) → ``ob
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import weakref
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from autotune.targets.native.compiling.object_code import (
     target_machine,
 )
 from autotune.targets.native.cpu.host import host, host_isa
+from autotune.targets.native.cpu.topology import core_count
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 
@@ -68,7 +68,7 @@ class Compiler:
         self._machine = host(self.isa)
         self._made_for = f"{self._machine}\n{OPTIONS}\n{_versions()}"
         self._cache = DiskCache(cache_folder() / "objects" if cache_dir is None else cache_dir)
-        self._workers = usable_cores() if workers is None else workers
+        self._workers = core_count() if workers is None else workers
         # JITLink puts all of an object's sections side by side, as the small code model needs.
         self._linker = llvm.create_lljit_compiler(
             target_machine(self._machine), use_jit_link=True, suppress_errors=True
@@ -200,9 +200,3 @@ def _versions() -> str:
     import llvmlite.binding as llvm
 
     return f"{llvmlite.__version__} {llvm.llvm_version_info}"
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return os.cpu_count() or 1 if affinity is None else len(affinity(0))

@@ -25,6 +25,11 @@ def usable_cores() -> tuple[int, ...]:
     return tuple(sorted(affinity(0))) if affinity else tuple(range(os.cpu_count() or 1))
 
 
+def core_count() -> int:
+    """How many cores this process may use."""
+    return len(usable_cores())
+
+
 @contextlib.contextmanager
 def held_to_first() -> Iterator[None]:
     """Keep the calling thread on the first core that it may use."""

@@ -79,7 +79,7 @@ class HostFigures:
 
 def default_threads() -> int:
     """One per core that this process may use."""
-    return min(THREADS_LIMIT, len(topology.usable_cores()))
+    return min(THREADS_LIMIT, topology.core_count())
 
 
 def detected(threads: int | None = None) -> HardwareSpec:
@@ -216,7 +216,7 @@ def _measured(isa: VectorIsa, threads: int) -> HostFigures:
     from autotune.targets.native.compiling.compiler import Compiler
     from autotune.targets.native.detection.probe import probed
 
-    l3_bytes = (topology.cache_bytes(3) or 0) * len(topology.usable_cores())
+    l3_bytes = (topology.cache_bytes(3) or 0) * topology.core_count()
     low, high = STREAM_BYTES
     found = probed(Compiler(isa), threads, min(high, max(low, 4 * l3_bytes)))
     pipes = max(1, round(found.fmas_per_second / isa.lanes / found.clock_hz))

@@ -27,9 +27,9 @@ from autotune.targets.native.compiling.compiler import (
     Compiler,
     LoadedCode,
     generates_alone,
-    usable_cores,
 )
 from autotune.targets.native.compiling.memory import ALIGNMENT_BYTES, Floats, ReservedFloats
+from autotune.targets.native.cpu.topology import core_count
 
 if TYPE_CHECKING:
     from autotune.targets.native.linking.step_clock import StepClock
@@ -271,7 +271,7 @@ class Packing:
 
     def _fill(self, blocks: Sequence[PackedBlock]) -> None:
         """Fill blocks, in several threads unless this one generates code alone: memory is slower than two cores."""
-        threads = 1 if generates_alone() else min(len(blocks), usable_cores(), PACKING_THREADS)
+        threads = 1 if generates_alone() else min(len(blocks), core_count(), PACKING_THREADS)
         if threads < 2:
             for block in blocks:
                 self.fill(block)

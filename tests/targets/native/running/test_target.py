@@ -17,7 +17,7 @@ from autotune.errors import InputError, ProgramError
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Role
 from autotune.targets.emulator.target import EmulatorTarget
-from autotune.targets.native.compiling.compiler import usable_cores
+from autotune.targets.native.cpu.topology import core_count
 from autotune.targets.native.running import target as module
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.protocol import Target
@@ -182,7 +182,7 @@ print(len(threads) > 1, {tuple(os.sched_getaffinity(one)) for one in threads} ==
 
 
 @pytest.mark.skipif(
-    not Path("/proc/self/task").exists() or usable_cores() < 2, reason="threads tell no cores"
+    not Path("/proc/self/task").exists() or core_count() < 2, reason="threads tell no cores"
 )
 def test_threads_of_a_program_that_was_timed_have_all_cores() -> None:
     """In a fresh process, whose pool begins while the caller keeps to one core."""
