@@ -171,9 +171,9 @@ bench-online: $(BUILT) ## learning while serving beside never learning and an or
 	$(call say,"benchmarking learning from runs")
 	@$(PY) -m benchmarks.online --markdown docs/figures-online.md $(if $(NETWORKS),--networks $(NETWORKS)) $(if $(JSON),--json $(JSON)) $(if $(NOTE),--note "$(NOTE)")
 
-bench-swap: $(BUILT) ## what learning on live requests brings on this CPU, and what swaps cost under load (15 minutes); NOTE="...", JSON=file keeps rows and goes on from them
+bench-swap: $(BUILT) ## what learning on live requests brings on this CPU, and what swaps cost under load (an hour; SECONDS=40 for each network: 20 minutes); NOTE="...", JSON=file keeps rows and goes on from them
 	$(call say,"serving with and without learning")
-	@$(PY) -m benchmarks.online_swaps --markdown docs/figures-swaps.md --load-markdown docs/figures-swap-load.md --picture docs/images/learning.svg $(if $(JSON),--json $(JSON)) $(if $(NOTE),--note "$(NOTE)")
+	@$(PY) -m benchmarks.online_swaps --markdown docs/figures-swaps.md --load-markdown docs/figures-swap-load.md --picture docs/images/learning.svg $(if $(SECONDS),--seconds $(SECONDS)) $(if $(JSON),--json $(JSON)) $(if $(NOTE),--note "$(NOTE)")
 
 bench-narrow: $(BUILT) $(CPU_PEERS)/.installed ## networks of 8 bits and of bf16 on this CPU beside ONNX Runtime, OpenVINO and our float32; NETWORKS="mlp ...", NOTE="...", JSON=file keeps rows of other networks
 	$(call say,"benchmarking narrow networks")

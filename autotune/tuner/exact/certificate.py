@@ -11,7 +11,7 @@ _CLOSE = 1e-9
 
 RESTRICTION = (
     f"Groups looked at have at most {LARGEST} operators; they grew by one operator at a time, where a group "
-    "was no dearer than its parts and dual prices promised a gain."
+    "was no dearer than its parts and dual prices promised a gain, or are neighbouring groups as one or cut elsewhere."
 )
 """Which groups a certificate of predicted or counted costs is over, in words."""
 

@@ -31,6 +31,7 @@ class Family:
         self._kinds: dict[Hashable, Kind] = {}
         self._of: dict[int, Kind] = {}
         self._grown: set[int] = set()
+        self._considered: set[int] = set()
         self._worths: tuple[list[float], ...] = ()
         self._columns_then = 0.0
         self._hopes = HOPES
@@ -74,6 +75,44 @@ class Family:
         kinds = {self._of[m].example: self._of[m] for m in wanted}
         self._price([kind for kind in kinds.values() if kind.look is Look.PARTS])
         self._settle()
+
+    def consider(self, sets: Iterable[int], most: int) -> int:
+        """Price sets whatever their parts tell, smaller ones first, ``most`` kinds at the most; return how many.
+
+        Nothing grows from them but by ``grow_on``. A kind is considered once.
+        """
+        wanted: dict[int, Kind] = {}
+        for members in sorted(set(sets), key=int.bit_count):
+            if len(wanted) >= most:
+                break
+            kind = self._entered(members)
+            if kind.price is None and kind.example not in self._considered:
+                self._considered.add(kind.example)
+                if self.problem.fits(self.wiring.names(kind.example)):
+                    wanted[kind.example] = kind
+        self._price(list(wanted.values()))
+        self._settle()
+        return len(wanted)
+
+    def _entered(self, members: int) -> Kind:
+        """Return the kind of a set, which is entered as grown if it is new."""
+        if members not in self._of:
+            key = self.wiring.alike(members)
+            if key not in self._kinds:
+                self._kinds[key] = Kind(members, tuple(self._cuts(members)))
+            self._of[members] = self._kinds[key]
+            self._of[members].settle(self._hopes)
+            self._grown.add(members)
+        return self._of[members]
+
+    def grow_on(self, sets: Collection[int]) -> None:
+        """Grow from sets that were looked at, also those that ``consider`` entered."""
+        self._grown.difference_update(sets)
+        self.grow(sets)
+
+    def price(self, members: int) -> float | None:
+        """Return the price of a set that was looked at; None for any other."""
+        return self._of[members].price if members in self._of else None
 
     def regrow(self) -> None:
         """Grow sets that did not pay when they were looked at and do so now."""
