@@ -13,7 +13,7 @@ DIFFERENT = 1 << 18
 
 
 def normal_values(shape: tuple[int, ...], rng: np.random.Generator, added: int = 1) -> Array:
-    """Return normal fp32 values; of a weight whose products are added up by so many, which then keep their size."""
+    """Return normal fp32 values. Divided by √``added``, sums of so many products with them keep the size of one factor."""
     values = rng.standard_normal(min(DIFFERENT, math.prod(shape)), np.float32)
     return np.asarray(np.resize(values / np.float32(math.sqrt(added)), shape), dtype=np.float32)
 

@@ -106,7 +106,7 @@ class Family:
         return self._of[members]
 
     def grow_on(self, sets: Collection[int]) -> None:
-        """Grow from sets that were looked at, also those that ``consider`` entered."""
+        """Grow from known sets, those of ``consider`` included."""
         self._grown.difference_update(sets)
         self.grow(sets)
 

@@ -20,8 +20,8 @@ FEW, GAP = 400, 0.01
 `lstm_layer` the first round found the partition that 17 more, and 170 more close looks, proved optimal."""
 
 
-WORTHWHILE, PATIENCE = 0.01, 1
-"""Looking beside a partition goes on while it gains such a share. It ends for good after so many looks that did not."""
+WORTHWHILE = 0.01
+"""A prover looks beside partitions until a look gains less than this share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Prover:
         self.problem = problem
         self._wiring = Wiring(problem.graph)
         self._family = Family(problem, self._wiring)
-        self._patience = PATIENCE
+        self._looks_beside = True
 
     def prove(self, start: Sequence[Partition]) -> Proof:
         """Return the cheapest partition into groups that grow from single operators, or stand in ``start``.
@@ -58,8 +58,12 @@ class Prover:
             if found.groups is None:
                 break
             if self._is_near(plans, found.bound) or not self._looks_closer(found.groups):
-                if not self._looks_beside(found.groups, found.bound):
+                beside = self._beside(found.groups)
+                if beside is None or beside.groups is None:
                     break
+                self._looks_beside = beside.bound <= (1.0 - WORTHWHILE) * found.bound
+                if self._looks_beside:
+                    family.grow_on(beside.groups)
             else:
                 family.regrow()
             found = cheapest(wiring, family.columns)
@@ -70,16 +74,11 @@ class Prover:
         family = self._family
         return family.deepen(map(family.kind, groups)) or self._hopes_for_more()
 
-    def _looks_beside(self, groups: Sequence[int], bound: float) -> bool:
-        """Price what lies beside a partition, and grow from what is better there; return False if little is gained."""
-        if self._patience == 0 or not Neighbourhood(self._wiring, groups).look(self._family):
-            return False
-        found = cheapest(self._wiring, self._family.columns)
-        if found.groups is None or found.bound > (1.0 - WORTHWHILE) * bound:
-            self._patience -= 1
-            return False
-        self._family.grow_on(found.groups)
-        return True
+    def _beside(self, groups: Sequence[int]) -> Solution | None:
+        """Return the cheapest partition once what lies beside one has prices; None where nothing there is priced."""
+        if not (self._looks_beside and Neighbourhood(self._wiring, groups).look(self._family)):
+            return None
+        return cheapest(self._wiring, self._family.columns)
 
     def _partition(self, found: Solution) -> list[Partition]:
         """Return the partition of a solution, if it has one."""
