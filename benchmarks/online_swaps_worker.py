@@ -60,8 +60,15 @@ def unfused_plan(session: Session) -> Plan:
         for group in groups
     )
     plan = GraphPlan(graph.name, graph.fingerprint, rows)
-    accuracy = choose_accuracy(None, spec)
-    return Plan((plan,), None, session.target.name, spec.profile_id, Objective.LATENCY, accuracy)
+    return Plan(
+        (plan,),
+        None,
+        session.target.name,
+        spec.profile_id,
+        Objective.LATENCY,
+        choose_accuracy(None, spec),
+        macs_per_byte=spec.formats.macs_per_byte,
+    )
 
 
 def serve(order: dict[str, Any], folder: Path) -> dict[str, Any]:
