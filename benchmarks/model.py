@@ -44,8 +44,6 @@ from benchmarks.model_study import FLOOR, OURS, Study, held_out, scores_by_netwo
 from benchmarks.model_training import drawn_training, training_records
 
 FOLDS = 8
-REPEATED = 8
-"""Sets of a timed target that another process measures again, for the noise floor."""
 POINTS = 1200
 """Programs in a scatter plot."""
 AGAIN = "again.db"
@@ -78,9 +76,9 @@ def collect(name: str, options: Options) -> None:
 
 
 def collect_again(name: str, options: Options) -> None:
-    """Measure the first whole sets of a timed target once more."""
+    """Measure all whole sets of a timed target once more, for the noise floor."""
     with open_store(name, options.folder) as store:
-        sets = measured_sets(name, _drawn(name, options), store).sets[:REPEATED]
+        sets = measured_sets(name, _drawn(name, options), store).sets
     repeated = {one.group.key for one in sets}
     chosen = (
         candidate
