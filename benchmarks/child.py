@@ -61,12 +61,6 @@ def raise_priority() -> None:
         _AUTOGROUP.write_text("-15")
 
 
-def busy() -> str:
-    """How busy the machine is, as a sentence: what is shared makes even CPU time longer."""
-    processes, cores = os.getloadavg()[1], os.cpu_count()
-    return f"While this was measured, {processes:.0f} processes wanted the machine's {cores} cores."
-
-
 def best_cpu_seconds(call: Callable[[], object], repeats: int = 7) -> float:
     """Least CPU seconds of a few calls: the machine is shared, other work only adds."""
     times = []

@@ -22,7 +22,8 @@ import onnx
 from autotune.datasets.onnx_light import light_seeded
 from autotune.datasets.transformers import bert_small
 from autotune.disk.file_stamp import SETTLED_SECONDS
-from benchmarks.child import busy, run_child
+from benchmarks.child import run_child
+from benchmarks.machine import busy
 from benchmarks.table import Table
 
 WORKER = "benchmarks.compile_path_worker"

@@ -23,7 +23,8 @@ import numpy as np
 import onnx
 
 from autotune.datasets.generation import gpt2_decoder, llama_decoder
-from benchmarks.child import ROOT, busy, run_child
+from benchmarks.child import ROOT, run_child
+from benchmarks.machine import busy
 from benchmarks.table import Table
 
 PEERS = ROOT / ".bench" / "cpu" / "bin" / "python"

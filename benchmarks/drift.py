@@ -24,13 +24,14 @@ from benchmarks.drift_detectors import DETECTORS, HERE
 from benchmarks.drift_recording import CASES, Recording, load, record, save
 from benchmarks.drift_series import Series, all_series
 from benchmarks.drift_trial import LOOKED_AT, STARTS, trial
+from benchmarks.machine import busy
 from benchmarks.table import Table
 
 QUIET_RUNS, FACTORS, SEED = 100_000, (1.05, 1.10, 1.30), 0
 PEER = Path(".bench/drift/bin/python")
 WORKER = Path(__file__).with_name("drift_worker.py")
 NOTE = """`make bench-drift` writes this page. A series is {runs:,} quiet runs. Recorded ones are blocks of 64 to 512
-consecutive runs, drawn with replacement from {cases} recordings of networks on the CPU described below. Drawn ones have known
+consecutive runs, drawn with replacement from {cases} recordings of networks on this CPU. Drawn ones have known
 noise: normal; Student's t with two degrees of freedom and single runs up to five times as long; spells of up
 to twenty runs that take a third longer; a clock that steps between two modes 2 % apart.
 
@@ -40,7 +41,9 @@ a shift that was not found within {most:,} runs counts as {most:,}. The last col
 *Theory* is the delay log(ARL) / KL (Lorden 1971) of a test that finds 5 % and raises one false alarm in {runs:,} runs: at Gaussian
 noise log(ARL) × 2 S / m², with the variance S of Huber's score of a run and the shift m of its mean; as *correlated*, S is the
 long-run variance. Tests that know which heights noise never reaches may be faster than the second. *Looked at*: of short runs our
-detector sees so many, {looks:.1f} ms apart; a drift has to last for {lasts:.1f} s."""
+detector sees so many, {looks:.1f} ms apart; a drift has to last for {lasts:.1f} s.
+
+{busy}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,7 @@ def main() -> None:
     ]
     times = {"looks": 1e3 * looks_apart_seconds(None), "lasts": HostDriftRule().plateau_seconds}
     note = NOTE.format(
-        runs=QUIET_RUNS, cases=len(recordings), starts=STARTS, most=LOOKED_AT, **times
+        runs=QUIET_RUNS, cases=len(recordings), starts=STARTS, most=LOOKED_AT, busy=busy(), **times
     )
     text = "\n\n".join(["# Drift detectors", note, *(table.markdown() for table in tables)]) + "\n"
     print("\n\n".join(table.text() for table in tables))

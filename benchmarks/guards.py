@@ -24,6 +24,7 @@ import onnx
 
 from autotune.datasets.masked import masked_encoder
 from autotune.runtime.session.session import Session
+from benchmarks.machine import busy
 from benchmarks.table import Table
 from benchmarks.zero_activations import section
 
@@ -397,7 +398,7 @@ def page(found: list[Table], rows: list[Figures]) -> str:
     ]
     parts = [
         "# Variants for classes of inputs",
-        f"Written by `make bench-guards`. {LEGEND}",
+        f"Written by `make bench-guards`. {LEGEND} {busy()}",
         *(table.markdown() for table in found),
         "Left alone:",
         "\n".join(reasons),

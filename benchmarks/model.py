@@ -20,7 +20,7 @@ from autotune.disk.atomic_file import replace_file
 from autotune.measure.cluster.cluster import opened_cluster
 from autotune.schedule.candidate import Candidate
 from autotune.targets.opening import is_host, spec_names
-from benchmarks.child import busy
+from benchmarks.machine import busy
 from benchmarks.model_experiments import ablate, learning_curves
 from benchmarks.model_kept import kept_targets
 from benchmarks.model_measure import (

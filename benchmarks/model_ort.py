@@ -28,8 +28,8 @@ from autotune.targets.native.running.target import host_reference
 from autotune.targets.plugins.ort_engine import THREADS, open_engine, time_in_session
 from autotune.targets.plugins.timing import ModelTiming
 from autotune.tuner.file_groups import whole_group
-from benchmarks.child import busy
 from benchmarks.cpu_networks import NAMES, make_case
+from benchmarks.machine import busy
 from benchmarks.model_kept import KeptTarget, kept_targets
 from benchmarks.model_page import page
 from benchmarks.table import Table

@@ -26,8 +26,9 @@ from autotune.runtime.network_times import MEASURED, load_of, price_of, time_of,
 from autotune.runtime.session.defaults import choose_accuracy
 from autotune.targets.opening import target as open_target
 from autotune.targets.spec import HardwareSpec
-from benchmarks.child import busy, raise_priority, run_child
+from benchmarks.child import raise_priority, run_child
 from benchmarks.cpu_networks import NAMES
+from benchmarks.machine import busy
 from benchmarks.table import Table
 
 Floats = npt.NDArray[np.float64]

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.child import busy, run_child
+from benchmarks.child import run_child
+from benchmarks.machine import busy
 from benchmarks.table import Table
 
 WORKER = "benchmarks.noise_floor_worker"

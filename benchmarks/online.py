@@ -18,7 +18,7 @@ from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.session.session import Session
 from autotune.targets.opening import load_spec
 from autotune.targets.physical import Drift
-from benchmarks.child import busy
+from benchmarks.machine import busy
 from benchmarks.online_cpu import TURN_SECONDS, Served, by_load, keep, kept, measure, table, told
 from benchmarks.online_pictures import runs_picture
 from benchmarks.online_runs import Costs, Followed, Prices, costs, follow, tuned_table

@@ -15,9 +15,10 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-from benchmarks.child import busy, run_child
+from benchmarks.child import run_child
 from benchmarks.cpu_networks import NAMES
 from benchmarks.learning_picture import learning_picture
+from benchmarks.machine import busy
 from benchmarks.online_swaps_worker import TURN
 from benchmarks.table import Table
 

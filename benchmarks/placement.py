@@ -27,8 +27,7 @@ from autotune.tuner.placement.heft import heft, upward_ranks
 from autotune.tuner.placement.objective import Serving
 from autotune.tuner.placement.placing import STREAM, busiest_seconds, period_seconds, place
 from autotune.tuner.placement.simulation import Simulation
-from benchmarks.child import busy
-from benchmarks.machine import measured_on
+from benchmarks.machine import busy
 from benchmarks.placement_links import link_table, measured_links
 from benchmarks.table import Table
 
@@ -58,7 +57,7 @@ HEAD = """# Figures of placement
 
 Written by `make bench-placement`. Networks: light_resnet50 (ResNet-50), bert_layer (a layer of BERT) and unet (U-Net), one request each, and
 {copies} of each at once. Groups and schedules are heuristic. Costs of groups are measured, each alone: exact cycles on emulated
-devices, seconds on this CPU ({machine}). Times are those of the timeline (list scheduling over measured costs and modelled links), so they are emulated
+devices, seconds on this CPU. Times are those of the timeline (list scheduling over measured costs and modelled links), so they are emulated
 time except for groups on this CPU. Inputs and outputs lie in this machine's memory; single devices pay for both ways, too.
 
 *Free bound*: the longest path, each group on its fastest device with free transfers, or all work shared out over the devices in any
@@ -373,9 +372,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.markdown is None:
         print("\n\n".join(table.text() for table in made), busy(), sep="\n")
         return
-    head = HEAD.format(
-        machine=measured_on(), copies=COPIES, random=RANDOM, stream=STREAM, busy=busy()
-    )
+    head = HEAD.format(copies=COPIES, random=RANDOM, stream=STREAM, busy=busy())
     chosen.markdown.write_text(head + "\n\n".join(table.markdown() for table in made) + "\n")
 
 

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import autotune
-from benchmarks.child import busy, run_child
+from benchmarks.child import run_child
+from benchmarks.machine import busy
 from benchmarks.predictor_worker import PAIRS
 from benchmarks.table import Table
 

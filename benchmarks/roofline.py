@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from autotune.report.view import kinds_text, shares_text
-from benchmarks.child import busy, run_child
+from benchmarks.child import run_child
 from benchmarks.cpu_networks import NAMES
+from benchmarks.machine import busy
 from benchmarks.table import Table
 
 WORKER = "benchmarks.roofline_worker"

@@ -35,7 +35,7 @@ from autotune.runtime.profile.status_writer import GROUPS_TOLD, INTERVAL_SECONDS
 from autotune.runtime.session.session import Session
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
-from benchmarks.child import busy
+from benchmarks.machine import busy
 from benchmarks.table import Table
 
 NETWORKS = (

@@ -19,8 +19,9 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from benchmarks.child import busy, run_child
+from benchmarks.child import run_child
 from benchmarks.cpu_networks import NAMES, SYNTHETIC
+from benchmarks.machine import busy
 from benchmarks.table import Table
 
 LEARNED = "2026-11-27"

@@ -29,7 +29,7 @@ from autotune.store.store import Store
 from autotune.targets.opening import target as open_target
 from autotune.tuner.options import DEFAULT_STRATEGY, SearchOptions
 from autotune.tuner.progress import silent
-from benchmarks.child import busy
+from benchmarks.machine import busy
 from benchmarks.search_pictures import curves_picture
 from benchmarks.search_runs import NETWORKS, network
 from benchmarks.table import Table

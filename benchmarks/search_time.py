@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.child import busy, run_child
+from benchmarks.child import run_child
+from benchmarks.machine import busy
 from benchmarks.table import Table
 
 WORKER = "benchmarks.search_time_worker"

@@ -9,7 +9,6 @@ two layers: the first stores its result, which otherwise need not reach DRAM.
 
 from __future__ import annotations
 
-import os
 import statistics
 import tempfile
 import time
@@ -225,8 +224,7 @@ LEGEND = (
 
 def section(folder: Path) -> str:
     """Return the part of the page."""
-    load = f"While this was measured, {os.getloadavg()[0]:.0f} processes wanted the machine's {os.cpu_count()} cores."
-    parts = ["## Zero blocks of activations", f"{LEGEND} {load}"]
+    parts = ["## Zero blocks of activations", LEGEND]
     return "\n\n".join([*parts, *(table.markdown() for table in zero_tables(folder))]) + "\n"
 
 
