@@ -29,6 +29,8 @@
                              * rests comes back late, or for seconds as half of the caller's core (virtual Zen 4) */
 #define BETWEEN_NS 2000000  /* until one that waits within a run does: its turn comes soon, and to be woken
                              * takes 60 microseconds, one time in a hundred a millisecond (virtual Zen 3) */
+#define MOST_MOVED 8        /* threads of a pool that are kept off their caller's processor: to move one takes a microsecond, and what one
+                             * that waits behind its caller would have done is soon taken by many others */
 #define HUGE_PAGE ((size_t) 2 << 20)
 #define COUNT_BITS 16       /* of parts, beside the number of their program */
 
@@ -59,6 +61,7 @@ typedef struct Pool {
     void *argument;
     int threads, started, spins, knows_cores;
     _Atomic int apart; /* every thread has a processor of its own */
+    _Atomic int here;  /* the caller's processor, which the others keep off; −1 where they do not */
 #ifdef __linux__
     cpu_set_t cores; /* of the thread that made the pool */
 #endif
@@ -114,13 +117,16 @@ static int take_cores(Pool *pool) {
 #endif
 }
 
-/* Let a thread of the pool run on the pool's processors, or on one of them alone. A thread begins with those of the caller
- * that it was made for, who may hold itself to a single one. */
+/* Let a thread of the pool run on the pool's processors but the caller's, or on one of them alone. A thread begins with those
+ * of the caller that it was made for, who may hold itself to a single one. */
 static void place_thread(const Pool *pool, pthread_t thread, int number) {
 #ifdef __linux__
     if (!pool->knows_cores) return;
     cpu_set_t set = pool->cores;
+    int here = atomic_load(&pool->here);
+    if (here >= 0) CPU_CLR(here, &set);
     if (atomic_load(&pool->apart)) {
+        set = pool->cores;
         int left = number % CPU_COUNT(&pool->cores), c = 0;
         while (!CPU_ISSET(c, &pool->cores) || left--) c++;
         CPU_ZERO(&set);
@@ -138,6 +144,21 @@ static void set_apart(Pool *pool, int apart) {
     atomic_store(&pool->apart, apart);
     for (int t = 1; t < pool->started; t++) place_thread(pool, pool->workers[t].thread, t);
     pthread_mutex_unlock(&pool->turn);
+}
+
+/* Keep the other threads off the caller's processor. One that the system puts behind the caller there waits until the caller has
+ * done all the work: where a process of the idle class has another processor, the system looks for such a place at ticks alone. */
+static void leave_caller(Pool *pool) {
+#ifdef __linux__
+    if (!pool->knows_cores || !pool->spins || pool->threads > MOST_MOVED) return;
+    int here = sched_getcpu();
+    if (here == atomic_load(&pool->here) || here < 0) return;
+    if (CPU_COUNT(&pool->cores) - !!CPU_ISSET(here, &pool->cores) == 0) return;
+    atomic_store(&pool->here, here);
+    for (int t = 1; t < pool->started; t++) place_thread(pool, pool->workers[t].thread, t);
+#else
+    (void) pool;
+#endif
 }
 
 /* Whether the job is still open. If so, what its caller gave stays until leave_job. */
@@ -162,10 +183,12 @@ static void work(Pool *pool, Worker *w, uint32_t job) {
 static void *serve(void *argument) {
     Worker *w = argument;
     Pool *pool = w->pool;
-    for (int apart = -1; apart != atomic_load(&pool->apart);) { /* set_apart may come between its load and its end */
+    int apart, here;
+    do { /* others may place it between a load and its end */
         apart = atomic_load(&pool->apart);
+        here = atomic_load(&pool->here);
         place_thread(pool, pthread_self(), w->number);
-    }
+    } while (apart != atomic_load(&pool->apart) || here != atomic_load(&pool->here));
     for (uint32_t job = w->heard;;) {
         int64_t limit_ns = atomic_load(&pool->apart) ? APART_NS : IDLE_NS;
         await_flag(&w->go, job + 1, pool->spins ? limit_ns : 0);
@@ -228,6 +251,7 @@ static int run_job(Pool *pool, int threads, uint32_t programs, size_t scratch_by
     pthread_mutex_lock(&pool->turn);
     *begun = clock();
     int error = reserve(pool, threads, scratch_bytes);
+    if (threads > 1) leave_caller(pool);
     if (!error) error = start_workers(pool, threads);
     if (!error) {
         uint32_t job = atomic_load(&pool->job) + 1;
@@ -289,6 +313,7 @@ static Pool *make_pool(int threads) {
     }
     int count = take_cores(pool);
     pool->threads = threads;
+    pool->here = -1;
     pool->spins = !count || threads <= count; /* who spins must not hold up who works */
     pthread_mutex_init(&pool->turn, NULL);
     number_from_one(pool);
