@@ -4,7 +4,7 @@
 cdef class Call:
     """A plan with its tensors by name, for callers whose arrays are as programs take them.
 
-    ``memory`` is the array of pointer 0. ``inputs`` are pairs (name, shape) of the pointers that follow, ``outputs``
+    ``memory`` gives each run the array of pointer 0 (``take``), and gets it back (``give``). ``inputs`` are pairs (name, shape) of the pointers that follow, ``outputs``
     triples (name, shape, maker) of those behind them: a maker is a function that returns a float32 array of the shape, or
     None where a new one will do. A run checks the inputs, makes the outputs and runs the plan, by compiled code: in
     Python that takes as long as a tenth of a small network, and several times as long when the network before has left
@@ -14,13 +14,13 @@ cdef class Call:
     """
 
     cdef Plan plan
-    cdef cnp.ndarray memory
+    cdef object take, give
     cdef tuple names, made, makers
     cdef int64_t count, outputs
     cdef int *ranks
     cdef cnp.npy_intp *extents
 
-    def __init__(self, Plan plan not None, cnp.ndarray memory not None, inputs, outputs):
+    def __init__(self, Plan plan not None, memory not None, inputs, outputs):
         if self.ranks:
             raise ProgramError("a Call is made once; make another one")
         tensors = [(name, tuple(shape)) for name, shape in inputs]
@@ -33,7 +33,7 @@ cdef class Call:
             raise InputError(f"{1 + len(tensors)} tensors are given; the plan has {plan.pointer_count} pointers")
         if plan.dispatches:
             raise InputError("the plan dispatches on runtime parameters, which a Call has none of")
-        self.plan, self.memory = plan, memory
+        self.plan, self.take, self.give = plan, memory.take, memory.give
         self.ranks = <int *> room(len(tensors), sizeof(int))
         self.extents = <cnp.npy_intp *> room(sum(len(shape) for _, shape in tensors), sizeof(cnp.npy_intp))
         cdef int64_t place = 0, i
@@ -55,7 +55,7 @@ cdef class Call:
         """
         cdef uint64_t *sources
         cdef cnp.npy_intp programs = self.plan.count
-        cdef cnp.ndarray times
+        cdef cnp.ndarray times, memory
         cdef dict outputs
         cdef list held = []  # what a run reads stays, whatever becomes of the dict
         if not PyDict_CheckExact(inputs) or PyDict_Size(inputs) != self.count:
@@ -66,19 +66,23 @@ cdef class Call:
             if outputs is None:
                 return None
             times = cnp.PyArray_EMPTY(1, &programs, cnp.NPY_INT64, 0)
-            self.plan._run(sources, &self.plan.zeros[0], <int64_t *> cnp.PyArray_DATA(times), False)
+            memory = self.take()
+            try:
+                sources[FROM_POINTERS] = <uint64_t> cnp.PyArray_DATA(memory)
+                self.plan._run(sources, &self.plan.zeros[0], <int64_t *> cnp.PyArray_DATA(times), False)
+            finally:
+                self.give(memory)
         finally:
             free(sources)
         return outputs, times
 
     cdef dict _place(self, dict inputs, uint64_t *pointers, list held):
-        """The outputs' arrays by name, and where all tensors lie; None where an input is not as programs take it.
+        """The outputs' arrays by name, and where all tensors but the memory lie; None where an input is not as programs take it.
         ``held`` gets the inputs."""
         cdef cnp.npy_intp *shape = self.extents
         cdef PyObject *found
         cdef cnp.ndarray array
         cdef int64_t i
-        pointers[0] = <uint64_t> cnp.PyArray_DATA(self.memory)
         for i in range(self.count):
             found = PyDict_GetItemWithError(inputs, self.names[i])
             if not found or not cnp.PyArray_CheckExact(<object> found):

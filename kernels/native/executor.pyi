@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ CLOCK_KERNEL: int
 
 class ThreadPool:
     threads: int
+    lanes: int
     def __init__(self, threads: int) -> None: ...
     def set_apart(self, apart: bool) -> None: ...
     def hop_nanoseconds(self, threads: int, rounds: int) -> float: ...
@@ -54,6 +55,7 @@ class Plan:
         programs: Iterable[tuple[Iterable[Stream], npt.ArrayLike]],
         pool: ThreadPool,
         keeps: object = None,
+        many: bool = False,
     ) -> None: ...
     def __len__(self) -> int: ...
     def run(
@@ -64,11 +66,15 @@ class Plan:
         own_time: bool = False,
     ) -> None: ...
 
+class RunMemory(Protocol):
+    def take(self) -> npt.NDArray[np.float32]: ...
+    def give(self, block: npt.NDArray[np.float32], /) -> None: ...
+
 class Call:
     def __init__(
         self,
         plan: Plan,
-        memory: npt.NDArray[np.float32],
+        memory: RunMemory,
         inputs: Iterable[tuple[str, tuple[int, ...]]],
         outputs: Sequence[
             tuple[str, tuple[int, ...], Callable[[], npt.NDArray[np.float32]] | None]

@@ -51,7 +51,7 @@ cdef extern from "native/steps.h" nogil:
     ctypedef void (*NativeKernel)(char **, const int64_t *)
 
     ctypedef struct Pool:
-        int threads, spins
+        int threads, spins, most_lanes
 
     Pool *make_pool(int threads)
     void end_pool(Pool *pool)
@@ -63,7 +63,7 @@ cdef extern from "native/steps.h" nogil:
     const int COUNT_BITS, LINE
 
     ctypedef int64_t (*Clock)()
-    int run_job(Pool *pool, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument,
+    int run_job(Pool *pool, int many, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument,
                 Clock clock, int64_t *begun)
     int64_t now_ns()
     int64_t thread_ns()
@@ -154,7 +154,8 @@ cdef class ThreadPool:
     """``threads`` threads that run plans; the one that calls is the first of them.
 
     The others begin with the first plan that needs them, and sleep when they have had nothing to do
-    for a while. Calls from several threads are served one after the other. A forked child may go on
+    for a while. Calls from several threads are served one after the other; plans for ``many`` callers run on ``lanes`` at once,
+    each of so many threads, which all of the process's cores have room for. A forked child may go on
     using the pool; it gets threads of its own. They run on the cores of the thread that made the pool, whichever
     core a caller holds itself to (``set_apart``). Raises ``InputError`` for less than one thread.
     """
@@ -169,6 +170,11 @@ cdef class ThreadPool:
         self.pool = make_pool(threads)
         if not self.pool:
             raise MemoryError
+
+    @property
+    def lanes(self):
+        """How many plans of its threads the cores have room for at once, at least 1."""
+        return self.pool.most_lanes
 
     def set_apart(self, bint apart):
         """Keep every thread but the caller on a core of its own, the caller's the first of the pool's; or let all of

@@ -52,6 +52,8 @@ cdef class Plan:
 
     Raises ``ProgramError`` for a program without streams or with more than 65,535, and for a base
     that its table lacks.
+
+    ``many`` plans run for several callers at once where the pool has ``lanes``: each run then gets pointers to memory of its own.
     """
 
     cdef NativeProgram *programs
@@ -62,17 +64,17 @@ cdef class Plan:
     cdef readonly int64_t scratchpad_bytes
     cdef int64_t value_bytes
     cdef readonly bint dispatches
-    cdef bint made
+    cdef bint made, many
     cdef list streams
     cdef object keeps
     cdef const int64_t[::1] wanted, zeros
 
-    def __init__(self, programs, ThreadPool pool not None, keeps=None):
+    def __init__(self, programs, ThreadPool pool not None, keeps=None, bint many=False):
         if self.programs:
             raise ProgramError("a Plan is made once; make another one")
         programs = [(tuple(streams), checked_table(table, 2, "of pointers")) for streams, table in programs]
         self.programs = <NativeProgram *> room(len(programs), sizeof(NativeProgram))
-        self.pool, self.keeps, self.streams, self.threads = pool, keeps, [], 1
+        self.pool, self.keeps, self.streams, self.threads, self.many = pool, keeps, [], 1, many
         self.zeros = np.zeros(PARAMETERS, np.int64)
         wanted = set()
         for streams, table in programs:
@@ -202,7 +204,7 @@ cdef class Plan:
         run.parameters, run.ends, run.threads = parameters, times, self.threads
         run.value_bytes, run.own_time = self.value_bytes, own_time
         with nogil:
-            error = run_job(self.pool.pool, self.threads, <uint32_t> self.count,
+            error = run_job(self.pool.pool, self.many, self.threads, <uint32_t> self.count,
                             self.value_bytes + self.scratchpad_bytes, walk_plan, &run,
                             thread_ns if own_time else now_ns, &begin)
             if times != NULL and not error:

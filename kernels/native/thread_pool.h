@@ -29,6 +29,7 @@
                              * rests comes back late, or for seconds as half of the caller's core (virtual Zen 4) */
 #define BETWEEN_NS 2000000  /* until one that waits within a run does: its turn comes soon, and to be woken
                              * takes 60 microseconds, one time in a hundred a millisecond (virtual Zen 3) */
+#define OVERDUE_NS 500000   /* until a caller's turn is due: before, who comes first has it, as to be woken takes longer than short runs */
 #define MOST_MOVED 8        /* threads of a pool that are kept off their caller's processor: to move one takes a microsecond, and what one
                              * that waits behind its caller would have done is soon taken by many others */
 #define HUGE_PAGE ((size_t) 2 << 20)
@@ -54,8 +55,13 @@ typedef struct {
 typedef uint32_t (*Walk)(struct Pool *, Worker *, void *argument);
 
 typedef struct Pool {
-    pthread_mutex_t turn; /* of the callers */
+    pthread_mutex_t turn, queue;  /* of the callers: whose run it is, and who waits for that first */
+    _Atomic int64_t waits_since; /* the first in the queue; 0 while nobody waits */
     struct Pool *next;
+    struct Pool **lanes; /* [most_lanes] of so many threads each, the first is the pool itself; NULL in a lane */
+    int most_lanes;
+    _Atomic int lane_count; /* made so far */
+    _Atomic unsigned waited; /* times that a caller found no lane free */
     Worker *workers; /* [threads] */
     Walk walk;
     void *argument;
@@ -244,11 +250,50 @@ static void close_job(Pool *pool, int threads, uint32_t job) {
             else sched_yield();
 }
 
-/* One job of `programs` programs on `threads` threads, after those of other callers; 0, or an errno. `begun` gets what
- * `clock` says when its turn comes. */
-static int run_job(Pool *pool, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument,
+/* Have a lane to oneself. Without a queue, who ends a run begins the next one before the other callers wake, until the system
+ * takes its processor away, 4 ms later. */
+static void take_turn(Pool *pool) {
+    int64_t since = atomic_load(&pool->waits_since);
+    if ((!since || now_ns() - since < OVERDUE_NS) && !pthread_mutex_trylock(&pool->turn)) return;
+    pthread_mutex_lock(&pool->queue);
+    if (pthread_mutex_trylock(&pool->turn)) {
+        atomic_store(&pool->waits_since, now_ns());
+        pthread_mutex_lock(&pool->turn);
+        atomic_store(&pool->waits_since, 0);
+    }
+    pthread_mutex_unlock(&pool->queue);
+}
+
+static Pool *make_lane(const Pool *pool);
+
+/* A lane for a run, whose turn the caller then has: one that is free, or a new one, or the next of all in turn. */
+static Pool *take_lane(Pool *pool) {
+    int count = atomic_load(&pool->lane_count);
+    for (int i = 0; i < count; i++)
+        if (!atomic_load(&pool->lanes[i]->waits_since) && !pthread_mutex_trylock(&pool->lanes[i]->turn)) return pool->lanes[i];
+    if (count < pool->most_lanes) {
+        pthread_mutex_lock(&pool->queue);
+        count = atomic_load(&pool->lane_count);
+        Pool *lane = count < pool->most_lanes ? make_lane(pool) : NULL;
+        if (lane) {
+            pthread_mutex_lock(&lane->turn);
+            pool->lanes[count] = lane;
+            atomic_store(&pool->lane_count, count + 1);
+        }
+        pthread_mutex_unlock(&pool->queue);
+        if (lane) return lane;
+    }
+    Pool *lane = pool->lanes[atomic_fetch_add(&pool->waited, 1) % (unsigned) atomic_load(&pool->lane_count)];
+    take_turn(lane);
+    return lane;
+}
+
+/* One job of `programs` programs on `threads` threads, after those of other callers, or where it is `many` beside them; 0, or
+ * an errno. `begun` gets what `clock` says when its turn comes. */
+static int run_job(Pool *pool, int many, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument,
                    int64_t (*clock)(void), int64_t *begun) {
-    pthread_mutex_lock(&pool->turn);
+    if (many && pool->most_lanes > 1) pool = take_lane(pool);
+    else take_turn(pool);
     *begun = clock();
     int error = reserve(pool, threads, scratch_bytes);
     if (threads > 1) leave_caller(pool);
@@ -270,6 +315,7 @@ static int run_job(Pool *pool, int threads, uint32_t programs, size_t scratch_by
 }
 
 static Pool *pools; /* all of them, for the child of a fork */
+static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void number_from_one(Pool *pool) {
     memset(&pool->ended, 0, sizeof(Flag));
@@ -281,8 +327,11 @@ static void number_from_one(Pool *pool) {
 
 /* A forked child has the caller's thread alone: every pool begins anew, keeping its scratchpads. */
 static void forget_workers(void) {
+    pthread_mutex_init(&pools_lock, NULL);
     for (Pool *pool = pools; pool; pool = pool->next) {
         pthread_mutex_init(&pool->turn, NULL);
+        pthread_mutex_init(&pool->queue, NULL);
+        pool->waits_since = 0;
         pool->started = 0;
         number_from_one(pool);
         for (int t = 0; t < pool->threads; t++) {
@@ -316,17 +365,44 @@ static Pool *make_pool(int threads) {
     pool->here = -1;
     pool->spins = !count || threads <= count; /* who spins must not hold up who works */
     pthread_mutex_init(&pool->turn, NULL);
+    pthread_mutex_init(&pool->queue, NULL);
     number_from_one(pool);
+    pool->most_lanes = count / threads;
+    pool->lanes = pool->most_lanes > 1 ? calloc(pool->most_lanes, sizeof *pool->lanes) : NULL;
+    if (pool->lanes) pool->lanes[0] = pool;
+    else pool->most_lanes = 1;
+    pool->lane_count = 1;
+    pthread_mutex_lock(&pools_lock);
     pool->next = pools;
     pools = pool;
+    pthread_mutex_unlock(&pools_lock);
     return pool;
+}
+
+/* Another lane of a pool, on the same processors; NULL where there is no memory. */
+static Pool *make_lane(const Pool *pool) {
+    Pool *lane = make_pool(pool->threads);
+    if (!lane) return NULL;
+    free(lane->lanes);
+    lane->lanes = NULL;
+    lane->most_lanes = 1;
+#ifdef __linux__
+    lane->cores = pool->cores;
+#endif
+    lane->knows_cores = pool->knows_cores;
+    lane->spins = pool->spins;
+    return lane;
 }
 
 /* Nobody runs a job any more. */
 static void end_pool(Pool *pool) {
+    for (int i = 1; i < pool->lane_count; i++) end_pool(pool->lanes[i]);
+    free(pool->lanes);
+    pthread_mutex_lock(&pools_lock);
     Pool **link = &pools;
     while (*link != pool) link = &(*link)->next;
     *link = pool->next;
+    pthread_mutex_unlock(&pools_lock);
     atomic_store(&pool->stop, 1);
     for (int t = 1; t < pool->started; t++) {
         Worker *w = &pool->workers[t];
@@ -336,6 +412,7 @@ static void end_pool(Pool *pool) {
     for (int t = 0; t < pool->threads; t++) free(pool->workers[t].scratch);
     free(pool->workers);
     pthread_mutex_destroy(&pool->turn);
+    pthread_mutex_destroy(&pool->queue);
     free(pool);
 }
 

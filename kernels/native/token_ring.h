@@ -47,7 +47,7 @@ static uint32_t walk_ring(Pool *pool, Worker *me, void *argument) {
 static int time_ring(Pool *pool, int threads, uint32_t rounds, double *hop_ns) {
     Ring ring __attribute__((aligned(LINE))) = {.threads = (uint32_t) threads, .rounds = rounds};
     int64_t begun;
-    int error = run_job(pool, threads, 1, 0, walk_ring, &ring, now_ns, &begun);
+    int error = run_job(pool, 0, threads, 1, 0, walk_ring, &ring, now_ns, &begun);
     *hop_ns = (double) ring.spent_ns / ((double) (rounds - 1) * threads);
     return error;
 }

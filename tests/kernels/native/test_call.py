@@ -9,6 +9,7 @@ import pytest
 
 from autotune.errors import InputError
 from autotune.kernels.native.executor import Call, Plan, ThreadPool
+from autotune.targets.native.running.run_memory import OneBlock
 from tests.kernels.native.step_tables import Number, Operand, Tables
 
 ONE = ThreadPool(1)
@@ -32,7 +33,7 @@ class Case:
         self.log = self.memory.view(np.int64)
         self.log[0] = 1
         outputs = [("out", (4, 2), maker)]
-        self.call = Call(logging_plan((2, 3, 4)), self.memory, SHAPES.items(), outputs)
+        self.call = Call(logging_plan((2, 3, 4)), OneBlock(self.memory), SHAPES.items(), outputs)
 
     @property
     def logged(self) -> list[int]:
@@ -107,7 +108,7 @@ def test_a_mapping_that_is_no_dict_is_left_to_others() -> None:
 def test_a_plan_with_more_pointers_than_tensors_is_refused() -> None:
     memory = np.zeros(64, np.float32)
     with pytest.raises(InputError, match="2 tensors are given; the plan has 4 pointers"):
-        Call(logging_plan((2, 3, 4)), memory, [("a", (1,))], [])
+        Call(logging_plan((2, 3, 4)), OneBlock(memory), [("a", (1,))], [])
 
 
 def test_a_plan_that_dispatches_is_refused() -> None:
@@ -117,4 +118,4 @@ def test_a_plan_that_dispatches_is_refused() -> None:
     tables.end()
     plan = Plan([([tables.stream()], POINTERS)], ONE)
     with pytest.raises(InputError, match="runtime parameters"):
-        Call(plan, np.zeros(64, np.float32), SHAPES.items(), [("out", (1,), None)])
+        Call(plan, OneBlock(np.zeros(64, np.float32)), SHAPES.items(), [("out", (1,), None)])

@@ -537,12 +537,17 @@ def test_workers_of_a_caller_on_one_core_have_the_others() -> None:
     finally:
         os.sched_setaffinity(0, cores)
     begun = {int(task.name) for task in TASKS.iterdir()} - before
+    assert [settled(one, theirs) for one in begun] == [theirs] * 2
+
+
+def settled(thread: int, cores: set[int]) -> set[int]:
+    """The cores that a thread has, once they are those expected or some seconds are over: it takes them once it runs."""
     pause = threading.Event()
-    for _ in range(1000):  # a thread takes its cores once it runs
-        if all(os.sched_getaffinity(one) == theirs for one in begun):
+    for _ in range(1000):
+        if os.sched_getaffinity(thread) == cores:
             break
         pause.wait(0.01)
-    assert [os.sched_getaffinity(one) for one in begun] == [theirs] * 2
+    return os.sched_getaffinity(thread)
 
 
 @pytest.mark.skipif(
@@ -559,7 +564,7 @@ def test_a_worker_keeps_off_the_core_of_each_caller() -> None:
         for core in sorted(cores) * 2:
             os.sched_setaffinity(0, {core})
             plan.run(np.zeros(0, np.int64))
-            assert os.sched_getaffinity(worker) == cores - {core}
+            assert settled(worker, cores - {core}) == cores - {core}
     finally:
         os.sched_setaffinity(0, cores)
 
@@ -617,3 +622,68 @@ def test_addresses_are_those_that_numpy_tells() -> None:
     assert executor.addresses([]).dtype == np.int64
     with pytest.raises(InputError, match="array 1 is a list"):
         executor.addresses([arrays[0], [1.0]])
+
+
+LONG = 40_000_000
+"""Additions that take a fifth of a second or so."""
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_a_plan_for_many_callers_runs_beside_another_run(many: bool) -> None:
+    pool = ThreadPool(1)
+    if pool.lanes == 1:
+        pytest.skip("one core")
+    long = Plan([([counting(1, times=LONG)], POINTERS)], pool, many=True)
+    short = Plan([([counting(1)], POINTERS)], pool, many=many)
+    theirs, mine = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    other = threading.Thread(target=long.run, args=(addresses(theirs),))
+    other.start()
+    while not theirs[0]:  # until it has begun
+        pass
+    short.run(addresses(mine))
+    assert mine[0] == 1 and (theirs[0] < LONG) == many
+    other.join()
+    assert theirs[0] == LONG
+
+
+def test_more_callers_than_lanes_get_right_results() -> None:
+    pool, callers, runs = ThreadPool(2), 5, 200
+    plan = Plan([([counting(1), counting(1, byte=8)], [(0, 0), (0, 0)])], pool, many=True)
+    totals = [np.zeros(2, np.int64) for _ in range(callers)]
+
+    def call(total: np.ndarray) -> None:
+        for _ in range(runs):
+            plan.run(addresses(total))
+
+    threads = [threading.Thread(target=call, args=(total,)) for total in totals]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [total.tolist() for total in totals] == [[runs, runs]] * callers
+
+
+def test_a_caller_waits_for_few_runs_of_another_one() -> None:
+    """Who ended a run began the next one before others woke: on two cores they waited for seconds."""
+    plan = Plan([([counting(1, times=500_000)], POINTERS)], ThreadPool(1))
+    over, begun = threading.Event(), [0]
+
+    def call() -> None:
+        total = np.zeros(1, np.int64)
+        while not over.is_set():
+            plan.run(addresses(total))
+            begun[0] += 1
+
+    other = threading.Thread(target=call)
+    other.start()
+    total, waited, pause = np.zeros(1, np.int64), [], threading.Event()
+    try:
+        for _ in range(15):
+            pause.wait(0.005)
+            before = begun[0]
+            plan.run(addresses(total))
+            waited.append(begun[0] - before)
+    finally:
+        over.set()
+        other.join()
+    assert sorted(waited)[len(waited) // 2] <= 3

@@ -233,6 +233,18 @@ def test_threads_share_a_session() -> None:
         assert {row.executions for row in running.profile()} == {16}
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_callers_of_a_session_on_this_cpu_run_at_once_and_right(threads: int) -> None:
+    """On one thread each caller has a core, and memory of its own for what lies between operators."""
+    feeds = [case.inputs(GRAPH, seed) for seed in range(8)]
+    with Session(GRAPH, threads=threads) as running, ThreadPoolExecutor(8) as pool:
+        alone = [running.run(fed) for fed in feeds]
+        again = list(pool.map(running.run, feeds * 50))
+    for number, got in enumerate(again):
+        for name, value in alone[number % len(feeds)].items():
+            np.testing.assert_array_equal(got[name], value)
+
+
 def test_runs_stay_right_while_plans_are_swapped_under_them() -> None:
     running = session()
     cache = ProgramCache()
