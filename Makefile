@@ -34,7 +34,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: bench-networks bench-training bench-warm-start docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-learning bench-misjudged bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-narrow fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow bench-narrow-machines
+.PHONY: bench-networks bench-training bench-warm-start docs models bench-machines bench-truth bench-scale bench-store bench-serve bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-learning bench-misjudged bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-narrow fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-callers bench-decoder bench-drift bench-online bench-swap bench-guards bench-build bench-placement bench-narrow bench-narrow-machines
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -95,6 +95,10 @@ bench-roofline: $(BUILT) ## how much of what this CPU allows every network reach
 bench-variants: $(BUILT) ## where each kernel variant wins and loses, in emulated cycles
 	$(call say,"setting kernel variants against each other")
 	@$(PY) -m benchmarks.variants --markdown docs/figures-variants.md $(if $(JSON),--json $(JSON))
+
+bench-callers: $(BUILT) $(CPU_PEERS)/.installed ## several callers of one session: requests per second and the slowest ones beside ONNX Runtime
+	$(call say,"serving several callers")
+	@$(PY) -m benchmarks.callers --markdown docs/figures-callers.md
 
 bench-decoder: $(BUILT) $(CPU_PEERS)/.installed ## decoders whose cache grows: tokens per second and longest step beside ONNX Runtime
 	$(call say,"generating text with autotune and ONNX Runtime")

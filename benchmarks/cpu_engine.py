@@ -69,6 +69,10 @@ class Engine:
         """Seconds of each of at least ``least`` runs, for at least ``seconds`` in all."""
         return [float(x) for x in self._ask("time", seconds=seconds, least=least)["seconds"]]
 
+    def load(self, seconds: float, callers: int) -> list[float]:
+        """Seconds of each run of so many threads that run without a pause for ``seconds``."""
+        return [float(x) for x in self._ask("load", seconds=seconds, callers=callers)["seconds"]]
+
     def save_outputs(self, path: Path) -> Path:
         """Write what a run gives to an npz file."""
         self._ask("outputs", path=str(path))

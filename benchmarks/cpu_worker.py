@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -116,6 +117,27 @@ class Worker:
             self._run(self._feeds)
             times.append(time.perf_counter() - start)
         return {"seconds": times}
+
+    def load(self, seconds: float, callers: int) -> dict[str, list[float]]:
+        """Seconds of each run of so many threads that run without a pause for ``seconds``; those on the way at the end count."""
+        run, feeds = self._run, self._feeds
+        assert run is not None, "load before open"
+        for _ in range(WARM_RUNS):
+            run(feeds)
+        times: list[list[float]] = [[] for _ in range(callers)]
+        end = time.perf_counter() + seconds
+
+        def call(mine: list[float]) -> None:
+            while (start := time.perf_counter()) < end:
+                run(feeds)
+                mine.append(time.perf_counter() - start)
+
+        threads = [threading.Thread(target=call, args=(mine,)) for mine in times]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return {"seconds": [one for mine in times for one in mine]}
 
     def outputs(self, path: str) -> dict[str, str]:
         """Save what a run gives, in the network's order of outputs."""
