@@ -14,7 +14,7 @@ cdef class Call:
     """
 
     cdef Plan plan
-    cdef object take, give
+    cdef object memory
     cdef tuple names, made, makers
     cdef int64_t count, outputs
     cdef int *ranks
@@ -33,7 +33,7 @@ cdef class Call:
             raise InputError(f"{1 + len(tensors)} tensors are given; the plan has {plan.pointer_count} pointers")
         if plan.dispatches:
             raise InputError("the plan dispatches on runtime parameters, which a Call has none of")
-        self.plan, self.take, self.give = plan, memory.take, memory.give
+        self.plan, self.memory = plan, memory
         self.ranks = <int *> room(len(tensors), sizeof(int))
         self.extents = <cnp.npy_intp *> room(sum(len(shape) for _, shape in tensors), sizeof(cnp.npy_intp))
         cdef int64_t place = 0, i
@@ -55,7 +55,7 @@ cdef class Call:
         """
         cdef uint64_t *sources
         cdef cnp.npy_intp programs = self.plan.count
-        cdef cnp.ndarray times, memory
+        cdef cnp.ndarray times
         cdef dict outputs
         cdef list held = []  # what a run reads stays, whatever becomes of the dict
         if not PyDict_CheckExact(inputs) or PyDict_Size(inputs) != self.count:
@@ -66,12 +66,7 @@ cdef class Call:
             if outputs is None:
                 return None
             times = cnp.PyArray_EMPTY(1, &programs, cnp.NPY_INT64, 0)
-            memory = self.take()
-            try:
-                sources[FROM_POINTERS] = <uint64_t> cnp.PyArray_DATA(memory)
-                self.plan._run(sources, &self.plan.zeros[0], <int64_t *> cnp.PyArray_DATA(times), False)
-            finally:
-                self.give(memory)
+            self.plan._run_in(self.memory, sources, &self.plan.zeros[0], <int64_t *> cnp.PyArray_DATA(times), False)
         finally:
             free(sources)
         return outputs, times

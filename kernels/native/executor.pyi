@@ -20,6 +20,7 @@ NUMBER_COLUMNS: int
 TERM_COLUMNS: int
 SAMPLE_KERNELS: dict[str, int]
 CLOCK_KERNEL: int
+OVERDUE_SECONDS: float
 
 class ThreadPool:
     threads: int
@@ -64,17 +65,26 @@ class Plan:
         parameters: Table | None = None,
         nanoseconds: Table | None = None,
         own_time: bool = False,
+        memory: Memory | None = None,
     ) -> None: ...
 
-class RunMemory(Protocol):
+class Memory(Protocol):
     def take(self) -> npt.NDArray[np.float32]: ...
-    def give(self, block: npt.NDArray[np.float32], /) -> None: ...
+    def give(self, block: npt.NDArray[np.float32]) -> None: ...
+
+class RunMemory:
+    made: int
+    most: int
+    def __init__(self, maker: Callable[[], npt.NDArray[np.float32]], most: int) -> None: ...
+    def take(self) -> npt.NDArray[np.float32]: ...
+    def give(self, block: npt.NDArray[np.float32]) -> None: ...
+    def begin_anew(self) -> None: ...
 
 class Call:
     def __init__(
         self,
         plan: Plan,
-        memory: RunMemory,
+        memory: Memory,
         inputs: Iterable[tuple[str, tuple[int, ...]]],
         outputs: Sequence[
             tuple[str, tuple[int, ...], Callable[[], npt.NDArray[np.float32]] | None]

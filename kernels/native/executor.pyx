@@ -34,6 +34,8 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 
 import os
+from queue import Empty, SimpleQueue
+from threading import RLock
 
 import numpy as np
 
@@ -61,6 +63,7 @@ cdef extern from "native/steps.h" nogil:
 
     ctypedef uint32_t (*Walk)(Pool *, Worker *, void *)
     const int COUNT_BITS, LINE
+    const int64_t OVERDUE_NS
 
     ctypedef int64_t (*Clock)()
     int run_job(Pool *pool, int many, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument,
@@ -156,8 +159,8 @@ cdef class ThreadPool:
     The others begin with the first plan that needs them, and sleep when they have had nothing to do
     for a while. Calls from several threads are served one after the other; plans for ``many`` callers run on ``lanes`` at once,
     each of so many threads, which all of the process's cores have room for. A forked child may go on
-    using the pool; it gets threads of its own. They run on the cores of the thread that made the pool, whichever
-    core a caller holds itself to (``set_apart``). Raises ``InputError`` for less than one thread.
+    using the pool; it gets threads of its own. They run on the cores of the thread that made the pool, up to eight
+    threads but the caller's, whichever core a caller holds itself to (``set_apart``). Raises ``InputError`` for less than one thread.
     """
 
     cdef Pool *pool
@@ -178,7 +181,7 @@ cdef class ThreadPool:
 
     def set_apart(self, bint apart):
         """Keep every thread but the caller on a core of its own, the caller's the first of the pool's; or let all of
-        them run where there is room. Waits for the plan that runs. Does nothing where the system binds no threads."""
+        them run where there is room. Of lanes it is the first, which is that of plans for one caller at a time. Waits for its run. Does nothing where the system binds no threads."""
         with nogil:
             set_apart(self.pool, apart)
 
@@ -206,5 +209,6 @@ cdef class ThreadPool:
 
 
 include "stream.pxi"
+include "memory.pxi"
 include "plan.pxi"
 include "call.pxi"

@@ -158,14 +158,14 @@ cdef class Plan:
                 wanted.add(pointer)
         return 0
 
-    def run(self, pointers not None, parameters=None, nanoseconds=None, bint own_time=False):
+    def run(self, pointers not None, parameters=None, nanoseconds=None, bint own_time=False, memory=None):
         """Run all programs once; returns when the last has ended.
 
         All three are int64 arrays. ``pointers`` are addresses, ``pointer_count`` at least;
         ``parameters`` the 256 runtime parameters, needed where a program dispatches.
         ``nanoseconds`` is filled with the time that each program took, when it is given, without what the run
         waited for those of other threads: by the clock, or as ``own_time`` that of the thread, which stands still
-        while others have its core. Raises
+        while others have its core. ``memory`` gives the run the array that pointer 0 is, whatever ``pointers`` say. Raises
         ``InputError`` for less than that, a pointer that is 0 or the own time of several threads,
         and ``MemoryError`` when threads or scratchpads cannot be had.
         """
@@ -191,9 +191,23 @@ cdef class Plan:
         try:
             for i in range(self.pointer_count):
                 sources[FROM_POINTERS + i] = <uint64_t> given[i]
-            self._run(sources, chosen, times, own_time)
+            if memory is None:
+                self._run(sources, chosen, times, own_time)
+            else:
+                self._run_in(memory, sources, chosen, times, own_time)
         finally:
             free(sources)
+
+    cdef int _run_in(self, memory, uint64_t *sources, const int64_t *parameters, int64_t *times, bint own_time) except -1:
+        """Runs with a block of ``memory`` as pointer 0."""
+        cdef cnp.ndarray block = memory.take()
+        try:
+            if self.pointer_count:
+                sources[FROM_POINTERS] = <uint64_t> cnp.PyArray_DATA(block)
+            self._run(sources, parameters, times, own_time)
+        finally:
+            memory.give(block)
+        return 0
 
     cdef int _run(self, uint64_t *sources, const int64_t *parameters, int64_t *times, bint own_time) except -1:
         """Runs with the pointers that stand in ``sources`` from FROM_POINTERS on; the places before them are for the run."""

@@ -58,10 +58,12 @@ typedef struct Pool {
     pthread_mutex_t turn, queue;  /* of the callers: whose run it is, and who waits for that first */
     _Atomic int64_t waits_since; /* the first in the queue; 0 while nobody waits */
     struct Pool *next;
-    struct Pool **lanes; /* [most_lanes] of so many threads each, the first is the pool itself; NULL in a lane */
+    struct Pool **lanes; /* [most_lanes] of so many threads each, the first is the pool itself; NULL where there is one */
     int most_lanes;
     _Atomic int lane_count; /* made so far */
-    _Atomic unsigned waited; /* times that a caller found no lane free */
+    pthread_mutex_t line, changing; /* who waits for any lane first; lanes that are made, or were left */
+    pthread_cond_t left;
+    _Atomic int64_t line_since; /* as waits_since, of the line */
     Worker *workers; /* [threads] */
     Walk walk;
     void *argument;
@@ -144,9 +146,23 @@ static void place_thread(const Pool *pool, pthread_t thread, int number) {
 #endif
 }
 
+/* Have a lane to oneself; the first of those who wait is due after OVERDUE_NS. Without a queue, who ends a run begins the next one before the other callers wake, until the system
+ * takes its processor away, 4 ms later. */
+static void take_turn(Pool *pool) {
+    int64_t since = atomic_load(&pool->waits_since);
+    if ((!since || now_ns() - since < OVERDUE_NS) && !pthread_mutex_trylock(&pool->turn)) return;
+    pthread_mutex_lock(&pool->queue);
+    if (pthread_mutex_trylock(&pool->turn)) {
+        atomic_store(&pool->waits_since, now_ns());
+        pthread_mutex_lock(&pool->turn);
+        atomic_store(&pool->waits_since, 0);
+    }
+    pthread_mutex_unlock(&pool->queue);
+}
+
 /* Keep every thread but the caller on a processor of its own, the caller's the first; or let all go where there is room. */
 static void set_apart(Pool *pool, int apart) {
-    pthread_mutex_lock(&pool->turn);
+    take_turn(pool);
     atomic_store(&pool->apart, apart);
     for (int t = 1; t < pool->started; t++) place_thread(pool, pool->workers[t].thread, t);
     pthread_mutex_unlock(&pool->turn);
@@ -250,67 +266,91 @@ static void close_job(Pool *pool, int threads, uint32_t job) {
             else sched_yield();
 }
 
-/* Have a lane to oneself. Without a queue, who ends a run begins the next one before the other callers wake, until the system
- * takes its processor away, 4 ms later. */
-static void take_turn(Pool *pool) {
-    int64_t since = atomic_load(&pool->waits_since);
-    if ((!since || now_ns() - since < OVERDUE_NS) && !pthread_mutex_trylock(&pool->turn)) return;
-    pthread_mutex_lock(&pool->queue);
-    if (pthread_mutex_trylock(&pool->turn)) {
-        atomic_store(&pool->waits_since, now_ns());
-        pthread_mutex_lock(&pool->turn);
-        atomic_store(&pool->waits_since, 0);
-    }
-    pthread_mutex_unlock(&pool->queue);
-}
-
 static Pool *make_lane(const Pool *pool);
 
-/* A lane for a run, whose turn the caller then has: one that is free, or a new one, or the next of all in turn. */
-static Pool *take_lane(Pool *pool) {
+/* A lane that nobody has or waits for, whose turn the caller then has; NULL where there is none. */
+static Pool *free_lane(Pool *pool) {
     int count = atomic_load(&pool->lane_count);
     for (int i = 0; i < count; i++)
         if (!atomic_load(&pool->lanes[i]->waits_since) && !pthread_mutex_trylock(&pool->lanes[i]->turn)) return pool->lanes[i];
-    if (count < pool->most_lanes) {
-        pthread_mutex_lock(&pool->queue);
-        count = atomic_load(&pool->lane_count);
-        Pool *lane = count < pool->most_lanes ? make_lane(pool) : NULL;
-        if (lane) {
-            pthread_mutex_lock(&lane->turn);
-            pool->lanes[count] = lane;
-            atomic_store(&pool->lane_count, count + 1);
-        }
-        pthread_mutex_unlock(&pool->queue);
-        if (lane) return lane;
+    return NULL;
+}
+
+/* Another lane, whose turn the caller then has; NULL where there are as many as there may be, or memory is short. */
+static Pool *new_lane(Pool *pool) {
+    if (atomic_load(&pool->lane_count) == pool->most_lanes) return NULL;
+    pthread_mutex_lock(&pool->changing);
+    int count = atomic_load(&pool->lane_count);
+    Pool *lane = count < pool->most_lanes ? make_lane(pool) : NULL;
+    if (lane) {
+        pthread_mutex_lock(&lane->turn);
+        pool->lanes[count] = lane;
+        atomic_store(&pool->lane_count, count + 1);
     }
-    Pool *lane = pool->lanes[atomic_fetch_add(&pool->waited, 1) % (unsigned) atomic_load(&pool->lane_count)];
-    take_turn(lane);
+    pthread_mutex_unlock(&pool->changing);
     return lane;
+}
+
+/* A lane for a run: one that is free, a new one, or the first that another run leaves. */
+static Pool *take_lane(Pool *pool) {
+    int64_t since = atomic_load(&pool->line_since);
+    Pool *lane = NULL;
+    if (!since || now_ns() - since < OVERDUE_NS) lane = free_lane(pool);
+    if (!lane) lane = new_lane(pool);
+    if (lane) return lane;
+    pthread_mutex_lock(&pool->line);
+    atomic_store(&pool->line_since, now_ns());
+    pthread_mutex_lock(&pool->changing);
+    while (!(lane = free_lane(pool))) pthread_cond_wait(&pool->left, &pool->changing);
+    pthread_mutex_unlock(&pool->changing);
+    atomic_store(&pool->line_since, 0);
+    pthread_mutex_unlock(&pool->line);
+    return lane;
+}
+
+/* Who waits in the line looks again: it has told so before it looked last. */
+static void leave_lane(Pool *pool, Pool *lane) {
+    pthread_mutex_unlock(&lane->turn);
+    if (!atomic_load(&pool->line_since)) return;
+    pthread_mutex_lock(&pool->changing);
+    pthread_cond_signal(&pool->left);
+    pthread_mutex_unlock(&pool->changing);
+}
+
+/* A job by who has the pool's turn; 0, or an errno. */
+static int run_turn(Pool *pool, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument) {
+    int error = reserve(pool, threads, scratch_bytes);
+    if (threads > 1) leave_caller(pool);
+    if (!error) error = start_workers(pool, threads);
+    if (error) return error;
+    uint32_t job = atomic_load(&pool->job) + 1;
+    pool->end = (uint32_t) pool->first + programs;
+    pool->walk = walk;
+    pool->argument = argument;
+    atomic_store(&pool->job, job);
+    for (int t = 1; t < threads; t++) raise_flag(&pool->workers[t].go, job, 1);
+    while (!reached(&pool->ended, pool->end, memory_order_acquire))
+        await_flag(&pool->ended, walk(pool, pool->workers, argument), pool->spins ? BETWEEN_NS : 0);
+    close_job(pool, threads, job);
+    pool->first += programs;
+    return 0;
 }
 
 /* One job of `programs` programs on `threads` threads, after those of other callers, or where it is `many` beside them; 0, or
  * an errno. `begun` gets what `clock` says when its turn comes. */
 static int run_job(Pool *pool, int many, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument,
                    int64_t (*clock)(void), int64_t *begun) {
-    if (many && pool->most_lanes > 1) pool = take_lane(pool);
-    else take_turn(pool);
+    Pool *lane = many && pool->most_lanes > 1 ? take_lane(pool) : NULL;
+    if (lane) {
+        *begun = clock();
+        int error = run_turn(lane, threads, programs, scratch_bytes, walk, argument);
+        leave_lane(pool, lane);
+        if (!error || lane == pool) return error;
+    } /* the system has no threads or memory for another lane */
+    take_turn(pool);
     *begun = clock();
-    int error = reserve(pool, threads, scratch_bytes);
-    if (threads > 1) leave_caller(pool);
-    if (!error) error = start_workers(pool, threads);
-    if (!error) {
-        uint32_t job = atomic_load(&pool->job) + 1;
-        pool->end = (uint32_t) pool->first + programs;
-        pool->walk = walk;
-        pool->argument = argument;
-        atomic_store(&pool->job, job);
-        for (int t = 1; t < threads; t++) raise_flag(&pool->workers[t].go, job, 1);
-        while (!reached(&pool->ended, pool->end, memory_order_acquire))
-            await_flag(&pool->ended, walk(pool, pool->workers, argument), pool->spins ? BETWEEN_NS : 0);
-        close_job(pool, threads, job);
-        pool->first += programs;
-    }
-    pthread_mutex_unlock(&pool->turn);
+    int error = run_turn(pool, threads, programs, scratch_bytes, walk, argument);
+    leave_lane(pool, pool);
     return error;
 }
 
@@ -331,7 +371,10 @@ static void forget_workers(void) {
     for (Pool *pool = pools; pool; pool = pool->next) {
         pthread_mutex_init(&pool->turn, NULL);
         pthread_mutex_init(&pool->queue, NULL);
-        pool->waits_since = 0;
+        pthread_mutex_init(&pool->line, NULL);
+        pthread_mutex_init(&pool->changing, NULL);
+        pthread_cond_init(&pool->left, NULL);
+        pool->waits_since = pool->line_since = 0;
         pool->started = 0;
         number_from_one(pool);
         for (int t = 0; t < pool->threads; t++) {
@@ -366,6 +409,9 @@ static Pool *make_pool(int threads) {
     pool->spins = !count || threads <= count; /* who spins must not hold up who works */
     pthread_mutex_init(&pool->turn, NULL);
     pthread_mutex_init(&pool->queue, NULL);
+    pthread_mutex_init(&pool->line, NULL);
+    pthread_mutex_init(&pool->changing, NULL);
+    pthread_cond_init(&pool->left, NULL);
     number_from_one(pool);
     pool->most_lanes = count / threads;
     pool->lanes = pool->most_lanes > 1 ? calloc(pool->most_lanes, sizeof *pool->lanes) : NULL;
@@ -413,6 +459,9 @@ static void end_pool(Pool *pool) {
     free(pool->workers);
     pthread_mutex_destroy(&pool->turn);
     pthread_mutex_destroy(&pool->queue);
+    pthread_mutex_destroy(&pool->line);
+    pthread_mutex_destroy(&pool->changing);
+    pthread_cond_destroy(&pool->left);
     free(pool);
 }
 

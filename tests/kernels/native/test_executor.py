@@ -687,3 +687,34 @@ def test_a_caller_waits_for_few_runs_of_another_one() -> None:
         over.set()
         other.join()
     assert sorted(waited)[len(waited) // 2] <= 3
+
+
+def test_a_caller_takes_whichever_lane_is_left_first() -> None:
+    """A long run on one lane holds up nobody who could have the other one."""
+    pool = ThreadPool(1)
+    if pool.lanes != 2:
+        pytest.skip("other than two cores")
+    long, short = (
+        Plan([([counting(1, times=n)], POINTERS)], pool, many=True) for n in (LONG, 400_000)
+    )
+    theirs, over = np.zeros(1, np.int64), threading.Event()
+    other = threading.Thread(target=long.run, args=(addresses(theirs),))
+    other.start()
+    while not theirs[0]:
+        pass
+    counts = [0, 0]
+
+    def call(place: int) -> None:
+        total = np.zeros(1, np.int64)
+        while not over.is_set():
+            short.run(addresses(total))
+            counts[place] += theirs[0] < LONG
+
+    callers = [threading.Thread(target=call, args=(place,)) for place in range(2)]
+    for thread in callers:
+        thread.start()
+    other.join()
+    over.set()
+    for thread in callers:
+        thread.join()
+    assert min(counts) >= 3, "both ran again and again beside it"

@@ -16,14 +16,20 @@ import numpy.typing as npt
 
 from autotune.isa.formats import Format
 from autotune.isa.program import Program, Role
-from autotune.kernels.native.executor import NOWHERE, Call, Plan, ThreadPool, addresses
+from autotune.kernels.native.executor import (
+    NOWHERE,
+    Call,
+    Plan,
+    RunMemory,
+    ThreadPool,
+    addresses,
+)
 from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.compiling.compiler import Compiler
-from autotune.targets.native.compiling.memory import populated_floats
 from autotune.targets.native.linking.linking import Linkable, Linker, Packing, linked
 from autotune.targets.native.running.arena import ALIGNMENT_BYTES, Arena, Lifetime, placed
 from autotune.targets.native.running.outputs import OutputMemory
-from autotune.targets.native.running.run_memory import OneBlock, RunMemory
+from autotune.targets.native.running.run_memory import OneBlock, memory_of
 from autotune.targets.protocol import Array
 
 if TYPE_CHECKING:
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float32]
 ARENA = 0
 """Number of the arena's pointer; those of inputs follow, then those of outputs."""
+_IN_PLACE_OF_MEMORY = np.zeros(1, np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +94,19 @@ class Workshop:
     """What the executables of one network's plans share: linked programs, packed constants, memory of the arena.
 
     A search that tries many plans makes each executable in milliseconds by it, and all of them run in the same
-    memory. Only one of them may run at a time. Not safe to use from several threads.
+    memory. They may run from several threads, but are made by one.
     """
 
     def __init__(self, compiler: Compiler | None) -> None:
         self.linker = Linker(compiler)
-        self._memory = populated_floats(0)
+        self._elements = 0
+        self._memory: RunMemory | OneBlock | None = None
 
-    def memory(self, elements: int) -> Floats:
-        """Return so many floats, the same as before while they suffice."""
-        if len(self._memory) < elements:
-            self._memory = populated_floats(elements)
-        return self._memory[:elements]
+    def memory(self, elements: int, runs: int) -> RunMemory | OneBlock:
+        """Return memory of so many floats for each of as many ``runs`` at once, the same as before while it suffices."""
+        if self._memory is None or self._elements < elements:
+            self._elements, self._memory = elements, memory_of(elements, runs)
+        return self._memory
 
 
 class Executable:
@@ -106,7 +114,7 @@ class Executable:
 
     ``programs`` are its parts', bound (``loader.linkable``). ``arena`` says where intermediates lie. As many runs go on at once
     as cores have room for (``ThreadPool.lanes``), each in memory of its own; others wait. A ``workshop`` is shared with other
-    executables of the network, so that one run goes on at a time; without one, the constants may be in ``packing`` already.
+    executables of the network; without one, the constants may be in ``packing`` already.
     """
 
     def __init__(
@@ -132,14 +140,11 @@ class Executable:
             (one.streams, one.renumbered(self._table(part, program.read_in_place)))
             for one, program, part in zip(loaded, programs, network.parts, strict=True)
         ]
-        self._plan = Plan(bases, pool, (loaded, self._dense), many=workshop is None)
+        runs = 1 if any(self._clocks) else pool.lanes  # clocks are those of one run
+        self._plan = Plan(bases, pool, (loaded, self._dense), many=runs > 1)
         elements = self.arena.size_bytes // 4 + ALIGNMENT_BYTES
-        if workshop is not None:
-            self._memory: RunMemory | OneBlock = OneBlock(workshop.memory(elements))
-        elif pool.lanes == 1:
-            self._memory = OneBlock(populated_floats(elements))
-        else:
-            self._memory = RunMemory(populated_floats(elements), pool.lanes)
+        make = memory_of if workshop is None else workshop.memory
+        self._memory = make(elements, runs)
         self._inputs = network.inputs
         self._made = [
             (x, OutputMemory(network.shapes[x], ARRAY_TYPES[network.format(x)]))
@@ -197,17 +202,13 @@ class Executable:
         made: dict[str, Floats] = {}
         if self._narrow:
             inputs = self._stored(inputs)
-        block = self._memory.take()
-        try:
-            arrays = [block]  # loops, as a comprehension is a call: 0.2 µs
-            for x in self._inputs:
-                arrays.append(inputs[x])
-            for x, memory in self._made:
-                made[x] = array = memory.array()
-                arrays.append(array)
-            self._plan.run(addresses(arrays), None, nanoseconds, own_time)
-        finally:
-            self._memory.give(block)
+        arrays = [_IN_PLACE_OF_MEMORY]  # loops, as a comprehension is a call: 0.2 µs
+        for x in self._inputs:
+            arrays.append(inputs[x])
+        for x, memory in self._made:
+            made[x] = array = memory.array()
+            arrays.append(array)
+        self._plan.run(addresses(arrays), None, nanoseconds, own_time, self._memory)
         if self._only_made:
             return made
         outputs = self._network.outputs
