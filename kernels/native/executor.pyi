@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,12 +65,8 @@ class Plan:
         parameters: Table | None = None,
         nanoseconds: Table | None = None,
         own_time: bool = False,
-        memory: Memory | None = None,
+        memory: Any = None,
     ) -> None: ...
-
-class Memory(Protocol):
-    def take(self) -> npt.NDArray[np.float32]: ...
-    def give(self, block: npt.NDArray[np.float32]) -> None: ...
 
 class RunMemory:
     made: int
@@ -84,7 +80,7 @@ class Call:
     def __init__(
         self,
         plan: Plan,
-        memory: Memory,
+        memory: Any,
         inputs: Iterable[tuple[str, tuple[int, ...]]],
         outputs: Sequence[
             tuple[str, tuple[int, ...], Callable[[], npt.NDArray[np.float32]] | None]

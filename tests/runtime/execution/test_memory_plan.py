@@ -76,8 +76,9 @@ def test_the_native_engine_runs_in_the_arena_that_is_reported() -> None:
     choices = heuristic_choices(graph, target.spec)
     native = link_table(compile_table(graph, choices, target.spec, ProgramCache()), target)
     assert native.executable is not None
-    memory = native.executable._memory
+    memory = native.executable._memory.take()
     memory.fill(np.nan)
+    native.executable._memory.give(memory)
     rng = np.random.default_rng(0)
     feeds = {x: rng.standard_normal(graph.shape(x), dtype=np.float32) for x in graph.inputs}
     got = native.executable.run(feeds)
