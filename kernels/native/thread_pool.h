@@ -30,6 +30,7 @@
 #define BETWEEN_NS 2000000  /* until one that waits within a run does: its turn comes soon, and to be woken
                              * takes 60 microseconds, one time in a hundred a millisecond (virtual Zen 3) */
 #define OVERDUE_NS 500000   /* until a caller's turn is due: before, who comes first has it, as to be woken takes longer than short runs */
+#define ALONE 64            /* runs in a row of a caller that is taken as the only one */
 #define MOST_MOVED 8        /* threads of a pool that are kept off their caller's processor: to move one takes a microsecond, and what one
                              * that waits behind its caller would have done is soon taken by many others */
 #define HUGE_PAGE ((size_t) 2 << 20)
@@ -70,6 +71,8 @@ typedef struct Pool {
     int threads, started, spins, knows_cores;
     _Atomic int apart; /* every thread has a processor of its own */
     _Atomic int here;  /* the caller's processor, which the others keep off; −1 where they do not */
+    pthread_t caller;  /* of the last run, and how many in a row it had, ALONE at most */
+    int alone;
 #ifdef __linux__
     cpu_set_t cores; /* of the thread that made the pool */
 #endif
@@ -146,8 +149,8 @@ static void place_thread(const Pool *pool, pthread_t thread, int number) {
 #endif
 }
 
-/* Have a lane to oneself; the first of those who wait is due after OVERDUE_NS. Without a queue, who ends a run begins the next one before the other callers wake, until the system
- * takes its processor away, 4 ms later. */
+/* Have a lane to oneself; the first of those who wait is due after OVERDUE_NS. Without a queue, who ends a run begins the next
+ * one before the other callers wake, for seconds on processors of their own. */
 static void take_turn(Pool *pool) {
     int64_t since = atomic_load(&pool->waits_since);
     if ((!since || now_ns() - since < OVERDUE_NS) && !pthread_mutex_trylock(&pool->turn)) return;
@@ -168,14 +171,21 @@ static void set_apart(Pool *pool, int apart) {
     pthread_mutex_unlock(&pool->turn);
 }
 
-/* Keep the other threads off the caller's processor. One that the system puts behind the caller there waits until the caller has
- * done all the work: where a process of the idle class has another processor, the system looks for such a place at ticks alone. */
+/* Where callers take turns, keep the other threads off the processor of the one whose turn it is. A thread that the system puts
+ * behind it waits until it has done all the work: where another caller, or a process of the idle class, has the other processor,
+ * the system looks for such a place at ticks alone. Behind a caller alone a thread is well placed where another process computes
+ * on the other processor: it would be taken off in the midst of a part there. */
 static void leave_caller(Pool *pool) {
 #ifdef __linux__
     if (!pool->knows_cores || !pool->spins || pool->threads > MOST_MOVED) return;
-    int here = sched_getcpu();
-    if (here == atomic_load(&pool->here) || here < 0) return;
-    if (CPU_COUNT(&pool->cores) - !!CPU_ISSET(here, &pool->cores) == 0) return;
+    pthread_t self = pthread_self();
+    int is_first = !pool->alone;
+    if (!pthread_equal(pool->caller, self)) pool->alone = is_first ? ALONE : 1;
+    else if (pool->alone < ALONE) pool->alone++;
+    pool->caller = self;
+    int here = pool->alone < ALONE ? sched_getcpu() : -1;
+    if (here == atomic_load(&pool->here)) return;
+    if (here >= 0 && CPU_COUNT(&pool->cores) - !!CPU_ISSET(here, &pool->cores) == 0) return;
     atomic_store(&pool->here, here);
     for (int t = 1; t < pool->started; t++) place_thread(pool, pool->workers[t].thread, t);
 #else
