@@ -159,8 +159,9 @@ cdef class ThreadPool:
     The others begin with the first plan that needs them, and sleep when they have had nothing to do
     for a while. Calls from several threads are served one after the other; plans for ``many`` callers run on ``lanes`` at once,
     each of so many threads, which all of the process's cores have room for. A forked child may go on
-    using the pool; it gets threads of its own. They run on the cores of the thread that made the pool, up to eight
-    threads but the caller's, whichever core a caller holds itself to (``set_apart``). Raises ``InputError`` for less than one thread.
+    using the pool; it gets threads of its own. They run on the cores of the thread that made the pool, whichever
+    core a caller holds itself to (``set_apart``); up to eight keep off that of the caller where several
+    take turns. Raises ``InputError`` for less than one thread.
     """
 
     cdef Pool *pool
