@@ -8,7 +8,6 @@ Callers are threads of one process that ask without a pause. Each engine has a p
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from statistics import geometric_mean, median
 
 import numpy as np
 
+from autotune.targets.native.cpu.topology import core_count
 from benchmarks.child import ROOT
 from benchmarks.cpu_engine import Case, Engine
 from benchmarks.cpu_networks import NAMES, make_case
@@ -30,7 +30,7 @@ SAMPLE = (
 PEERS = ROOT / ".bench" / "cpu" / "bin" / "python"
 OURS, PEER = "autotune", "onnxruntime"
 TURNS, TURN_SECONDS = 5, 1.0
-CORES = os.cpu_count() or 1
+CORES = core_count()
 COLUMNS = (
     *("network", "threads", "callers", "requests/s", "over ONNX Runtime", "over one caller", "p50 ms"),
     *("p99 ms", "longest ms", "ONNX Runtime: requests/s", "p50 ms", "p99 ms", "longest ms"),
@@ -53,9 +53,9 @@ class Load:
     milliseconds: np.ndarray
 
     @classmethod
-    def of(cls, turns: Sequence[Sequence[float]]) -> Load:
-        """Return the load of turns, each the seconds of its requests."""
-        rates = [len(turn) / TURN_SECONDS for turn in turns]
+    def of(cls, turns: Sequence[Sequence[float]], callers: int) -> Load:
+        """Return the load of turns, each the seconds of its requests: callers never pause, and end with their last one."""
+        rates = [callers * len(turn) / sum(turn) for turn in turns]
         return cls(median(rates), 1e3 * np.concatenate([np.asarray(turn) for turn in turns]))
 
     @property
@@ -71,7 +71,7 @@ def measured(engines: Mapping[str, Engine], callers: int) -> dict[str, Load]:
     for turn in range(TURNS):
         for name in sorted(engines, reverse=bool(turn % 2)):
             turns[name].append(engines[name].load(TURN_SECONDS, callers))
-    return {name: Load.of(found) for name, found in turns.items()}
+    return {name: Load.of(found, callers) for name, found in turns.items()}
 
 
 def row(network: str, threads: int, callers: int, found: Mapping[str, Load], alone: Load) -> tuple[str, ...]:  # fmt: skip

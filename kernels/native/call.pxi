@@ -4,7 +4,8 @@
 cdef class Call:
     """A plan with its tensors by name, for callers whose arrays are as programs take them.
 
-    ``memory`` gives each run the array of pointer 0 (``take``), and gets it back (``give``). ``inputs`` are pairs (name, shape) of the pointers that follow, ``outputs``
+    ``memory`` gives each run the array of pointer 0 (``take``), and gets it back (``give``).
+    ``inputs`` are pairs (name, shape) of the pointers that follow, ``outputs``
     triples (name, shape, maker) of those behind them: a maker is a function that returns a float32 array of the shape, or
     None where a new one will do. A run checks the inputs, makes the outputs and runs the plan, by compiled code: in
     Python that takes as long as a tenth of a small network, and several times as long when the network before has left
