@@ -24,26 +24,48 @@ from autotune.targets.native.cpu.vector_isa import TileUnit, VectorIsa
 LINE_BYTES = 64
 BLOCK_ROWS = 32
 """Rows that are multiplied at once: two tiles."""
-MOST_PIECES = 160
-"""Copies that a row takes, each written out."""
+MOST_COPIES = 160
+"""Copies of a row that are written out."""
+LOOPED_LINES = 16
+"""Neighbouring cache lines that a loop copies, where there are as many."""
 NEAR_PANELS_BYTES = 512 << 10
 """Panels of as many bytes may pass by each block of rows."""
 MOST_COPIED_BYTES = 768 << 10
 """Where panels are larger, rows of as many bytes are copied at once, and all panels pass by them."""
 SETUP_CYCLES, DOT_CYCLES, ALONE_CYCLES, COPY_CYCLES, END_CYCLES = 350, 20, 28, 2.0, 70
-"""Of configuring and releasing tiles; of a product of tiles, beside other rows' and alone; of a piece of a row; of
-a tile's way through memory to its end (Emerald Rapids, cycles of 2.8 GHz)."""
+"""Of configuring and releasing tiles; of a product of tiles, beside other rows' and alone; of a line of a row; of a
+tile's way through memory to its end (Emerald Rapids, cycles of 2.8 GHz)."""
 SLOWER_HALVES = 2.5
 """A vector product of two neighbours of bf16 takes as many times as long as one of fp32: two, and widening them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """``size`` bytes of a row, from an element of the broadcast factor to a byte of the copy."""
+    """``size`` bytes of a row, from an element of the broadcast factor to a byte of the copy: whole cache lines,
+    or less than one."""
 
     element: int
     size: int
     target: int
+
+    @property
+    def lines(self) -> int:
+        """Cache lines that it takes."""
+        return -(-self.size // LINE_BYTES)
+
+    @property
+    def is_looped(self) -> bool:
+        """Whether a loop copies it; else its lines are written out."""
+        return self.lines >= LOOPED_LINES
+
+    def joins(self, other: Piece, element_bytes: int) -> bool:
+        """Whether another piece, of whole lines as this one, lies right behind it on both sides."""
+        return (
+            self.size % LINE_BYTES == 0
+            and other.size == LINE_BYTES
+            and other.element == self.element + self.size // element_bytes
+            and other.target == self.target + self.size
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +113,13 @@ def tile_plan(shape: NarrowShape, isa: VectorIsa) -> TilePlan | None:
         return None
     wide = isa.lanes * (2 if loops.vector.size > isa.lanes else 1)
     plan = _plan(loops, groups, isa.tiles, wide if panel == 1 else panel)
-    count = len(pieces(plan, groups))
-    if count > MOST_PIECES:
+    copied = pieces(plan, groups)
+    if sum(1 if piece.is_looped else piece.lines for piece in copied) > MOST_COPIES:
         return None
     vectors = computing_cycles(loops, best_blocking(loops, isa))
     vectors *= SLOWER_HALVES if shape.is_bf16 else 1.0
-    return plan if _cycles(plan, count, loops, isa) < vectors else None
+    lines = sum(piece.lines for piece in copied)
+    return plan if _cycles(plan, lines, loops, isa) < vectors else None
 
 
 def _plan(loops: Loops, groups: Groups, unit: TileUnit, width: int) -> TilePlan:
@@ -117,16 +140,16 @@ def _plan(loops: Loops, groups: Groups, unit: TileUnit, width: int) -> TilePlan:
     return TilePlan(rows, total, chunk, chunks, width, pitch, copied)
 
 
-def _cycles(plan: TilePlan, count: int, loops: Loops, isa: VectorIsa) -> float:
+def _cycles(plan: TilePlan, lines: int, loops: Loops, isa: VectorIsa) -> float:
     pairs = plan.pairs(isa.lanes, loops.vector.size)
     dots = pairs * plan.chunks * plan.dot_cycles
-    return SETUP_CYCLES + COPY_CYCLES * plan.rows * count + dots + END_CYCLES * pairs
+    return SETUP_CYCLES + COPY_CYCLES * plan.rows * lines + dots + END_CYCLES * pairs
 
 
 def pieces(plan: TilePlan, groups: Groups) -> list[Piece]:
     """What a row is copied in: those of whole chunks first, then those of a last one that overlaps, each from
     the front."""
-    found = []
+    found: list[Piece] = []
     border = (plan.chunks - 1) * plan.chunk * ELEMENT_BYTES
     shift = plan.overlap * ELEMENT_BYTES
     for number, trips in enumerate(combinations(*(range(loop.size) for loop in groups.outer))):
@@ -139,7 +162,11 @@ def pieces(plan: TilePlan, groups: Groups) -> list[Piece]:
             if at < border:
                 most = min(most, border - at)
             target = at if at < border else at + shift
-            found.append(Piece(start + done // groups.element_bytes, most, target))
+            piece = Piece(start + done // groups.element_bytes, most, target)
+            if found and found[-1].joins(piece, groups.element_bytes):
+                before = found.pop()
+                piece = replace(before, size=before.size + most)
+            found.append(piece)
             done += most
     return found
 

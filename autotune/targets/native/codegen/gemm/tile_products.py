@@ -109,15 +109,31 @@ class TileProducts:
             if piece.target >= border and not cleared:
                 self._store("zeroinitializer", writer.offset(target, border, "i8"))
                 cleared = True
-            self._store(self._piece(source, piece), writer.offset(target, piece.target, "i8"))
+            self._copy_piece(source, writer.offset(target, piece.target, "i8"), piece)
 
-    def _piece(self, source: str, piece: Piece) -> str:
-        """Bytes of a row, with zeros behind them."""
+    def _copy_piece(self, source: str, target: str, piece: Piece) -> None:
+        """A piece of the row at ``source``, a line at a time."""
+        owner, writer = self.owner, self.owner.writer
+        begin = writer.offset(source, piece.element, owner._scalar_kind)
+        size = min(piece.size, LINE_BYTES)
+
+        def line(number: Index) -> None:
+            far = owner._times(number, LINE_BYTES)
+            value = self._line(writer.offset(begin, far, "i8"), size)
+            self._store(value, writer.offset(target, far, "i8"))
+
+        if piece.is_looped:
+            owner._repeat(piece.lines, line)
+        else:
+            for number in range(piece.lines):
+                line(number)
+
+    def _line(self, at: str, size: int) -> str:
+        """Bytes from ``at``, with zeros behind them: a cache line."""
         writer = self.owner.writer
-        at = writer.offset(source, piece.element, self.owner._scalar_kind)
-        if piece.size == LINE_BYTES:
+        if size == LINE_BYTES:
             return writer.value(f"load {LINE}, ptr {at}, align 1")
-        bits = ", ".join(f"i1 {int(i < piece.size)}" for i in range(LINE_BYTES))
+        bits = ", ".join(f"i1 {int(i < size)}" for i in range(LINE_BYTES))
         return writer.call(
             LINE,
             f"llvm.masked.load.v{LINE_BYTES}i8.p0",

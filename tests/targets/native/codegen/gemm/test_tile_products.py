@@ -66,7 +66,7 @@ def convolution(
         c_n0=filters,
         panel=1,
     )
-    return NarrowShape(product, WEIGHT, a)
+    return NarrowShape(product, HALF if a is HALF else WEIGHT, a)
 
 
 @needs_tiles
@@ -99,9 +99,12 @@ def test_extreme_bytes_do_not_saturate(a: Format, ends: tuple[int, int]) -> None
 
 @needs_tiles
 @pytest.mark.parametrize("a", [UNSIGNED, SIGNED], ids=["unsigned", "signed"])
-@pytest.mark.parametrize("case", [(7, 7, 20, 40, 3), (14, 14, 64, 64, 3), (9, 5, 3, 16, 7)])
+@pytest.mark.parametrize(
+    "case", [(7, 7, 20, 40, 3), (14, 14, 64, 64, 3), (9, 5, 3, 16, 7), (3, 5, 530, 33, 2)]
+)
 def test_convolutions_in_tiles_equal_numpy(case: tuple[int, ...], a: Factor) -> None:
-    """Rows over several lines of an image, runs that end within a chunk, and a chunk that overlaps."""
+    """Rows over several lines of an image, runs that end within a chunk, a chunk that overlaps, and cache lines
+    in loops."""
     height, width, channels, filters, taps = case
     with tiles_everywhere():
         shape = convolution(height, width, channels, filters, taps, a)
@@ -146,18 +149,36 @@ def test_any_product_of_bf16_in_tiles_is_within_fp32_rounding(
     with tiles_everywhere():
         free = replace(narrow, product=replace(narrow.product, panel=1))
         width = narrow_panel_width(free, AMX)
-        narrow = replace(narrow, product=replace(narrow.product, panel=width))
-        s, case = narrow.product, Case.of(narrow.product, seed)
-        case = replace(case, a=rounded(case.a), b=rounded(case.b))
-        run = compiled(narrow_gemm(narrow, AMX), AMX)
-        for trip in sorted({0, 1, s.last}) if s.numbers else (0,):
-            c = case.c.copy()
-            run(*operands(narrow, case, c, AMX), numbers=(trip,) if s.numbers else ())
-            want, bound = case.expected(trip, case.r)
-            got = view(c[GUARDS:], s, "c")
-            assert (abs(got - want) <= bound).all(), (narrow, trip, abs(got - want).max())
-            got[...] = GUARD
-            assert (c == GUARD).all(), (narrow, trip, "wrote outside of c")
+        check_half(replace(narrow, product=replace(narrow.product, panel=width)), seed)
+
+
+def check_half(narrow: NarrowShape, seed: int = 0) -> None:
+    """Run a kernel of bf16 on each trip that matters, against the oracle."""
+    s, case = narrow.product, Case.of(narrow.product, seed)
+    case = replace(case, a=rounded(case.a), b=rounded(case.b))
+    run = compiled(narrow_gemm(narrow, AMX), AMX)
+    for trip in sorted({0, 1, s.last}) if s.numbers else (0,):
+        c = case.c.copy()
+        run(*operands(narrow, case, c, AMX), numbers=(trip,) if s.numbers else ())
+        want, bound = case.expected(trip, case.r)
+        got = view(c[GUARDS:], s, "c")
+        assert (abs(got - want) <= bound).all(), (narrow, trip, abs(got - want).max())
+        got[...] = GUARD
+        assert (c == GUARD).all(), (narrow, trip, "wrote outside of c")
+
+
+@needs_tiles
+def test_long_rows_of_bf16_are_copied_in_loops() -> None:
+    """A convolution of 1,024 channels copies 288 lines a row: tiles multiply it, and its code stays short."""
+    narrow = convolution(2, 17, 1024, 33, 3, HALF)
+    narrow = replace(narrow, product=replace(narrow.product, panel=AMX.lanes))
+    plan = tile_plan(narrow, AMX)
+    assert plan is not None
+    found = pieces(plan, narrow_loops(narrow, AMX)[1])
+    assert sum(piece.lines for piece in found) == 288
+    assert len(found) == 3 and all(piece.is_looped for piece in found)
+    width = narrow_panel_width(narrow, AMX)
+    check_half(replace(narrow, product=replace(narrow.product, panel=width)))
 
 
 def test_tiles_multiply_what_is_large_and_vectors_the_rest() -> None:
