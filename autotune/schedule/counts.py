@@ -79,8 +79,8 @@ def _extent(table: ScheduleTable, axis: AxisMap) -> Ints | int:
     return axis.window if axis.dim is None else axis.extent(table.tile[:, axis.dim])
 
 
-def kept_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Elements that contractions make for other stages of a tile, for every row. Not those that
+def kept_words(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Words of what contractions make for other stages of a tile, for every row. Not those that
     tiles have in common: to cut them smaller is to make more of them again."""
     stored = {stage.result for stage in nest.stages if stage.output in nest.stores}
     made = {
@@ -88,17 +88,17 @@ def kept_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
         for stage in nest.stages
         if stage.contraction is not None and not _overlaps(stage.footprint)
     }
-    return _tile_elements(nest, table, made - stored)
+    return _tile_words(nest, table, made - stored)
 
 
-def passed_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Elements that other operators make for the contractions of a tile, for every row."""
+def passed_words(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Words of what other operators make for the contractions of a tile, for every row."""
     maker = {stage.output: stage for stage in nest.stages if not stage.view}
     read = [x for stage in nest.stages if stage.contraction is not None for x in stage.op.inputs]
     passed = {maker[x].result for x in read if x in maker and maker[x].contraction is None} - {
         stage.result for stage in nest.stages if stage.contraction is not None
     }
-    return _tile_elements(nest, table, passed)
+    return _tile_words(nest, table, passed)
 
 
 def _overlaps(footprint: Footprint) -> bool:
@@ -106,8 +106,8 @@ def _overlaps(footprint: Footprint) -> bool:
     return any(axis.dim is not None and axis.window > axis.scale for axis in footprint)
 
 
-def _tile_elements(nest: Nest, table: ScheduleTable, buffers: Set[int]) -> npt.NDArray[np.float64]:
-    """Elements of some buffers for one tile, for every row."""
+def _tile_words(nest: Nest, table: ScheduleTable, buffers: Set[int]) -> npt.NDArray[np.float64]:
+    """Words of some buffers for one tile, for every row."""
     total = np.zeros(len(table))
     for index in buffers:
         size = np.ones(len(table), dtype=np.int64)
@@ -116,14 +116,14 @@ def _tile_elements(nest: Nest, table: ScheduleTable, buffers: Set[int]) -> npt.N
                 size *= axis.window
             else:
                 size *= axis.extent(table.tile[:, axis.dim])
-        total += size
+        total += nest.buffers[index].words(size)
     return total
 
 
-def padded_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Elements that a tile needs of tensors with padding, for every row: where tensors are read in
+def padded_words(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Words that a tile needs of tensors with padding, for every row: where tensors are read in
     place, these are copied all the same."""
-    return _tile_elements(nest, table, padded_loads(nest))
+    return _tile_words(nest, table, padded_loads(nest))
 
 
 def padded_loads(nest: Nest) -> frozenset[int]:
@@ -270,16 +270,17 @@ def loaded_elements(
 
 
 def streamed_elements(nest: Nest, table: ScheduleTable, near: float) -> npt.NDArray[np.float64]:
-    """Elements of weights that tiles read from beyond a cache of ``near`` elements, for every row.
+    """Elements of weights that tiles read from beyond a cache of ``near`` words, for every row.
 
     Weights of a tile that fit the cache stay there as long as only loops go on that do not move them.
     """
     total = np.zeros(len(table))
     for index in _weights(nest) & frozenset(nest.loads):
-        whole = math.prod(axis.size(nest.root_shape) for axis in nest.buffers[index].footprint)
-        if whole > near:
-            tile = _tile_elements(nest, table, {index})
-            read = tile * tile_count(nest, table)
+        buffer = nest.buffers[index]
+        whole = math.prod(axis.size(nest.root_shape) for axis in buffer.footprint)
+        if buffer.words(whole) > near:
+            tile = _tile_words(nest, table, {index})
+            read = tile * buffer.elements_per_word * tile_count(nest, table)
             total += np.where(tile <= near, loaded_elements(nest, table, (index,)), read)
     return total
 

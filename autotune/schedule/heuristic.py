@@ -17,12 +17,12 @@ from autotune.schedule.block_sparsity import nonzero_work
 from autotune.schedule.counts import (
     batch_factors,
     crossing_elements,
-    kept_elements,
+    kept_words,
     loaded_elements,
     made_elements,
-    padded_elements,
     padded_loads,
-    passed_elements,
+    padded_words,
+    passed_words,
     read_elements,
     streamed_elements,
     tile_count,
@@ -39,16 +39,16 @@ _READ_TILES = 1.0
 _WINDOW_READ_TILES = 32.0
 """The same price of a nest that only slides a window over a padded image. It takes as long as it
 reads, and tiles of few channels share the lines of memory that they read."""
-_NEAR_ELEMENTS = 64 * 1024
-"""Elements of a product for another stage, or copied for padding, that stay in a second-level cache
+_NEAR_WORDS = 64 * 1024
+"""Words of 4 bytes of a product for another stage, or copied for padding, that stay in a second-level cache
 of 512 KiB beside their operands."""
 _WEIGHTS_PER_IMAGE = 4
 """Largest ratio of weights to a padded image for which cuts pay, as every tile reads the weights
 again. They paid at 3 and cost at 20, of 512 channels on 7x7 (Zen 3)."""
 _FAR_TILES = 32.0
-"""Price, in tiles, of doubling the kept elements beyond that."""
+"""Price, in tiles, of doubling the kept words beyond that."""
 _PASSED_TILES = 3.0
-"""Price, in tiles, of doubling the elements that other stages make for a product beyond that, which
+"""Price, in tiles, of doubling the words that other stages make for a product beyond that, which
 reads them once (MobileNet-v2's depthwise convolutions on Zen 3, docs/decisions/0020-blocks.md)."""
 _MADE_OPERATIONS = 16.0
 """Multiply-adds that take as long as an element without any; memory bounds such elements."""
@@ -65,8 +65,8 @@ second-level cache (Zen 4: 29 a nanosecond of 256 by 768, 55 of many rows)."""
 _STREAMED_OPERATIONS = 6.0
 """Multiply-adds that take as long as a weight from a third-level cache (Zen 4: 2x2 windows of 960 to 256 channels took 203
 microseconds by tiles of 4 pixels, 146 by tiles of 8, docs/decisions/0131-weights-that-stream.md)."""
-_STAYING_ELEMENTS = 128 * 1024
-"""Weights that stay in a second-level cache of 1 MiB while tiles of rows pass by."""
+_STAYING_WORDS = 128 * 1024
+"""Words of weights that stay in a second-level cache of 1 MiB while tiles of rows pass by."""
 _CUTTING_OPERATIONS = 1e5
 """Multiply-adds that take as long as one more tile of a product (as above)."""
 _LEAST_TILE_PRICE = 0.25
@@ -135,16 +135,16 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     for k, contraction in enumerate(nest.contractions):
         pieces *= -(-contraction.k_extent // table.k_tile[:, k])
     time = _time_share(nest, table) * _work_share(nest, table) * _stream_share(nest, table)
-    between = kept_elements(nest, table)
+    between = kept_words(nest, table)
     price = _tile_price(nest, table, bool(between.any()))
     cost = _CUT_TILES * time + tile_count(nest, table) * pieces * price
-    padded = padded_elements(nest, table) * _keeps_images_near(nest)
+    padded = padded_words(nest, table) * _keeps_images_near(nest)
     slides = not nest.contractions and bool(padded.any())
     weight = _WINDOW_READ_TILES if slides else _READ_TILES
     cost += weight * loaded / max(1.0, float(loaded.min()))
     cost += _FAR_TILES * _doublings(between)
     cost += _FAR_TILES * _doublings(padded)
-    cost += _PASSED_TILES * _doublings(passed_elements(nest, table))
+    cost += _PASSED_TILES * _doublings(passed_words(nest, table))
     cost += _WIDE_TILES * _wide_doublings(nest, table)
     if all(stage.op.family in _ALONG for stage in nest.stages):
         cost += _SCATTERED_TILES * _is_scattered(nest, table)
@@ -181,11 +181,9 @@ def _whole(nest: Nest, buffers: Iterable[int]) -> int:
     return sum(math.prod(axis.size(nest.root_shape) for axis in axes) for axes in footprints)
 
 
-def _doublings(
-    elements: npt.NDArray[np.float64], near: float = _NEAR_ELEMENTS
-) -> npt.NDArray[np.float64]:
-    """Return how often a tile's elements [n] double beyond ``near`` ones, by default what a second-level cache holds."""
-    beyond: npt.NDArray[np.float64] = np.log2(np.maximum(1.0, elements / near))
+def _doublings(size: npt.NDArray[np.float64], near: float = _NEAR_WORDS) -> npt.NDArray[np.float64]:
+    """Return how often a tile's sizes [n] double beyond ``near``, by default the words that a second-level cache holds."""
+    beyond: npt.NDArray[np.float64] = np.log2(np.maximum(1.0, size / near))
     return beyond
 
 
@@ -261,7 +259,7 @@ def _stream_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     A product of few rows takes as long as its weights take to arrive from beyond a core's caches. They arrive once for
     every tile of rows.
     """
-    streamed = _STREAMED_OPERATIONS * streamed_elements(nest, table, _STAYING_ELEMENTS)
+    streamed = _STREAMED_OPERATIONS * streamed_elements(nest, table, _STAYING_WORDS)
     times = np.maximum(1.0, streamed / operations(nest))
     share: npt.NDArray[np.float64] = times / times.min()
     return share

@@ -10,7 +10,7 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
-from autotune.schedule.counts import crossing_elements, padded_elements, streamed_elements
+from autotune.schedule.counts import crossing_elements, padded_words, streamed_elements
 from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import NestSchedule
 from autotune.schedule.table import ScheduleTable
@@ -46,7 +46,7 @@ def pool(rows: int, channels: int, pad: int) -> Nest:
 def test_a_tile_copies_its_window_of_an_image_that_is_padded(pad: int, elements: int) -> None:
     nest = convolution(pad)
     table = ScheduleTable.of(nest, (NestSchedule((1, 8, 4, 5), (0, 1, 2, 3), (6,), 1, 1),))
-    assert padded_elements(nest, table).tolist() == [elements]
+    assert padded_words(nest, table).tolist() == [elements]
 
 
 def test_an_image_that_is_padded_only_at_its_end_is_copied_too() -> None:
@@ -54,14 +54,14 @@ def test_an_image_that_is_padded_only_at_its_end_is_copied_too() -> None:
     x = b.input("x", (1, 4, 8, 8))
     nest = nest_of(b, b.add(OpKind.MAX_POOL, x, kernel=(3, 3), strides=(2, 2), pads=(0, 0, 1, 1)))
     table = ScheduleTable.of(nest, (NestSchedule((1, 4, 4, 4), (0, 1, 2, 3), (), 1, 1),))
-    assert padded_elements(nest, table).tolist() == [4 * 9 * 9]
+    assert padded_words(nest, table).tolist() == [4 * 9 * 9]
 
 
 def held(nest: Nest, cores: int) -> float:
     """Elements that a tile by rule copies."""
     schedule = default_schedule((nest,), CAPACITY, cores, 16, 1)
     assert schedule is not None
-    return float(padded_elements(nest, ScheduleTable.of(nest, schedule.nests))[0])
+    return float(padded_words(nest, ScheduleTable.of(nest, schedule.nests))[0])
 
 
 @pytest.mark.parametrize("cores", [1, 2])

@@ -34,8 +34,7 @@ from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.panels import goes_in_blocks
 from autotune.targets.native.codegen.gemm.row_sums import sums_lie_along
 from autotune.targets.native.codegen.gemm.shape import GemmShape
-from autotune.targets.native.codegen.gemm.tile_plan import tile_plan
-from autotune.targets.native.codegen.gemm.tile_products import TILE_ROWS
+from autotune.targets.native.codegen.gemm.tile_plan import TILE_ROWS, tile_plan
 from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.codegen.rows.reduction import Reduction
 from autotune.targets.native.codegen.rows.row_passes import RowPasses

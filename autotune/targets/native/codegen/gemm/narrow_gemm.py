@@ -32,6 +32,7 @@ from autotune.targets.native.codegen.gemm.narrow_sums import NarrowSums
 from autotune.targets.native.codegen.gemm.register_tile import Columns, Rows
 from autotune.targets.native.codegen.gemm.tile_plan import TilePlan, tile_plan
 from autotune.targets.native.codegen.gemm.tile_products import LANES, TileProducts
+from autotune.targets.native.codegen.gemm.tiles_in_place import TilesInPlace
 from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.writing.narrow_strips import ELEMENTS
@@ -78,8 +79,10 @@ class NarrowWriter(GemmWriter):
         plan, unit = self._plan, self.isa.tiles
         if plan is None or unit is None:
             GemmWriter._blocks(self, place, buffer)
-        else:
+        elif plan.in_place is None:
             TileProducts(self, plan, unit).write(place)
+        else:
+            TilesInPlace(self, plan, unit, in_place=plan.in_place).write(place)
 
     def _buffer_words(self) -> int:
         return self.groups.panel_words(self.blocking.width) if self.narrow.copies else 0

@@ -1,7 +1,8 @@
 """How a narrow product goes through tile registers (AMX), and whether it does: NarrowShape → TilePlan or None.
 
-Rows of the broadcast factor are copied to the stack, a row's groups side by side, so that tiles begin at cache lines:
-a tile whose rows cross lines takes 16 ns to load, not 3 (Emerald Rapids). A panel of the other factor is two tiles wide.
+Tiles have to begin at cache lines: one whose rows cross lines takes 16 ns to load, not 3 (Emerald Rapids). Where rows of the
+broadcast factor are whole lines, tiles read them in place; else rows are copied to the stack, a row's groups side by side.
+A panel of the other factor is two tiles wide.
 """
 
 from __future__ import annotations
@@ -22,17 +23,20 @@ from autotune.targets.native.codegen.gemm.narrow_shape import Groups, NarrowShap
 from autotune.targets.native.cpu.vector_isa import TileUnit, VectorIsa
 
 LINE_BYTES = 64
-BLOCK_ROWS = 32
-"""Rows that are multiplied at once: two tiles."""
+TILE_ROWS = 16
+BLOCK_ROWS = 2 * TILE_ROWS
+"""Rows that are multiplied at once."""
+MOST_SUMS = 256
+"""Rows whose sums by a panel wait on the stack, where panels are larger and tiles read rows in place."""
 MOST_COPIES = 160
 """Copies of a row that are written out."""
 LOOPED_LINES = 16
 """Neighbouring cache lines that a loop copies, where there are as many."""
-NEAR_PANELS_BYTES = 512 << 10
+NEAR_PANELS_BYTES = 1 << 20
 """Panels of as many bytes may pass by each block of rows."""
 MOST_COPIED_BYTES = 768 << 10
 """Where panels are larger, rows of as many bytes are copied at once, and all panels pass by them."""
-SETUP_CYCLES, DOT_CYCLES, ALONE_CYCLES, COPY_CYCLES, END_CYCLES = 350, 20, 28, 2.0, 70
+SETUP_CYCLES, DOT_CYCLES, ALONE_CYCLES, COPY_CYCLES, END_CYCLES = 350, 20, 28, 4.0, 70
 """Of configuring and releasing tiles; of a product of tiles, beside other rows' and alone; of a line of a row; of a
 tile's way through memory to its end (Emerald Rapids, cycles of 2.8 GHz)."""
 SLOWER_HALVES = 2.5
@@ -69,11 +73,50 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class InPlace:
+    """Tiles read rows where they lie: ``lines`` of ``rows`` each, ``line_bytes`` apart.
+
+    Sums of a line begin ``step`` rows behind those of the one before. Tiles go on ``across`` lines that are as many rows apart
+    in memory, and then also multiply what lies between them; else each line is cut into tiles. ``portion`` lines are multiplied
+    by a panel at once, or ``least`` at the least."""
+
+    lines: int
+    rows: int
+    line_bytes: int
+    step: int
+    across: bool
+    portion: int
+    least: int
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of rows in all."""
+        if not self.across:
+            return self.lines * -(-self.rows // TILE_ROWS)
+        return sum(n * -(-self.positions(lines) // TILE_ROWS) for _, n, lines in self.portions)
+
+    @property
+    def portions(self) -> list[tuple[int, int, int]]:
+        """Lines before, a number of portions, and the lines of each."""
+        if self.lines % self.portion == 0:
+            return [(0, self.lines // self.portion, self.portion)]
+        whole = max(0, self.lines - self.least) // self.portion
+        before = whole * self.portion
+        parts = [(0, whole, self.portion), (before, 1, self.lines - before)]
+        return [part for part in parts if part[1]]
+
+    def positions(self, lines: int) -> int:
+        """Rows that so many lines take, with what lies between them."""
+        return (lines - 1) * self.step + self.rows
+
+
+@dataclass(frozen=True, slots=True)
 class TilePlan:
     """``rows`` in all, a reduction of ``groups`` of 4 bytes in chunks of ``chunk``, panels of ``width`` lanes.
 
     The last chunk ends with the last group and begins ``overlap`` groups early, where the copy has zeros.
-    A row of the copy takes ``pitch`` bytes; ``copied`` rows are copied at once, a block of rows at the least."""
+    A row begins ``pitch`` bytes behind the one before, ``in_place`` or in the copy; ``copied`` rows are copied at once, a block
+    of rows at the least."""
 
     rows: int
     groups: int
@@ -82,6 +125,7 @@ class TilePlan:
     width: int
     pitch: int
     copied: int
+    in_place: InPlace | None = None
 
     @property
     def overlap(self) -> int:
@@ -91,11 +135,12 @@ class TilePlan:
     @property
     def dot_cycles(self) -> int:
         """Cycles of a product of two tiles."""
-        return ALONE_CYCLES if self.rows <= BLOCK_ROWS // 2 else DOT_CYCLES
+        return ALONE_CYCLES if self.rows <= TILE_ROWS else DOT_CYCLES
 
     def pairs(self, lanes: int, vector: int) -> int:
         """Tiles of sums for so many elements in lanes."""
-        return -(-self.rows // (BLOCK_ROWS // 2)) * -(-vector // lanes)
+        tiles = -(-self.rows // TILE_ROWS) if self.in_place is None else self.in_place.tiles
+        return tiles * -(-vector // lanes)
 
 
 @lru_cache(maxsize=4096)
@@ -114,12 +159,54 @@ def tile_plan(shape: NarrowShape, isa: VectorIsa) -> TilePlan | None:
     wide = isa.lanes * (2 if loops.vector.size > isa.lanes else 1)
     plan = _plan(loops, groups, isa.tiles, wide if panel == 1 else panel)
     copied = pieces(plan, groups)
-    if sum(1 if piece.is_looped else piece.lines for piece in copied) > MOST_COPIES:
-        return None
     vectors = computing_cycles(loops, best_blocking(loops, isa))
-    vectors *= SLOWER_HALVES if shape.is_bf16 else 1.0
+    costs: dict[TilePlan | None, float] = {
+        None: vectors * (SLOWER_HALVES if shape.is_bf16 else 1.0)
+    }
     lines = sum(piece.lines for piece in copied)
-    return plan if _cycles(plan, lines, loops, isa) < vectors else None
+    if sum(1 if piece.is_looped else piece.lines for piece in copied) <= MOST_COPIES:
+        costs[plan] = _cycles(plan, lines, loops, isa)
+    found = _in_place(plan, loops, groups)
+    if found is not None:
+        costs[found] = _cycles(found, 0, loops, isa)
+    return min(costs, key=costs.__getitem__)
+
+
+def _in_place(plan: TilePlan, loops: Loops, groups: Groups) -> TilePlan | None:
+    """The plan with rows read in place; None where these are not whole cache lines, or fewer than those of a tile."""
+    size, row1, row0 = groups.element_bytes, loops.row1, loops.row0
+    lies_in_lines = (
+        row0.broadcast,
+        row1.broadcast,
+        groups.run,
+        *(k.broadcast for k in groups.outer),
+    )
+    if plan.rows < TILE_ROWS or groups.step != 1 or row0.broadcast < 1:
+        return None
+    if any(elements * size % LINE_BYTES for elements in lies_in_lines):
+        return None
+    pitch = row0.broadcast * size
+    most = MOST_SUMS if _panel_bytes(plan.groups, loops) > NEAR_PANELS_BYTES else BLOCK_ROWS
+    if row1.size == 1 or row1.broadcast == row0.size * row0.broadcast:
+        found = [InPlace(plan.rows, 1, pitch, 1, True, most, TILE_ROWS)]
+    else:
+        found = _by_lines(loops, size, most)
+    if not found:
+        return None
+    return replace(plan, pitch=pitch, in_place=min(found, key=lambda place: place.tiles))
+
+
+def _by_lines(loops: Loops, size: int, most: int) -> list[InPlace]:
+    lines, rows, line_bytes = loops.row1.size, loops.row0.size, loops.row1.broadcast * size
+    found = []
+    if rows >= TILE_ROWS:
+        found.append(InPlace(lines, rows, line_bytes, rows, False, max(1, most // rows), 1))
+    step, rest = divmod(loops.row1.broadcast, loops.row0.broadcast)
+    if not rest and step >= rows:
+        least = 1 + max(0, -(-(TILE_ROWS - rows) // step))
+        portion = max(least, most // step)
+        found.append(InPlace(lines, rows, line_bytes, step, True, portion, least))
+    return found
 
 
 def _plan(loops: Loops, groups: Groups, unit: TileUnit, width: int) -> TilePlan:
@@ -133,11 +220,15 @@ def _plan(loops: Loops, groups: Groups, unit: TileUnit, width: int) -> TilePlan:
     rows = loops.row1.size * loops.row0.size
     blocks = -(-rows // BLOCK_ROWS)
     most = 1
-    if total * ELEMENT_BYTES * loops.vector.size > NEAR_PANELS_BYTES:
+    if _panel_bytes(total, loops) > NEAR_PANELS_BYTES:
         most = max(1, MOST_COPIED_BYTES // (BLOCK_ROWS * pitch))
     portions = -(-blocks // most)
     copied = -(-blocks // portions) * BLOCK_ROWS
     return TilePlan(rows, total, chunk, chunks, width, pitch, copied)
+
+
+def _panel_bytes(groups: int, loops: Loops) -> int:
+    return groups * ELEMENT_BYTES * loops.vector.size
 
 
 def _cycles(plan: TilePlan, lines: int, loops: Loops, isa: VectorIsa) -> float:

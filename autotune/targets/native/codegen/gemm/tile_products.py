@@ -10,6 +10,7 @@ Reference", TDPBF16PS).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from autotune.targets.native.codegen.gemm.blocking import Panels
 from autotune.targets.native.codegen.gemm.tile_plan import (
     BLOCK_ROWS,
     LINE_BYTES,
+    TILE_ROWS,
     Piece,
     TilePlan,
     pieces,
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from autotune.targets.native.codegen.gemm.gemm import Index, Place
     from autotune.targets.native.codegen.gemm.narrow_gemm import NarrowWriter
 
-TILE_ROWS = 16
 END_ROWS = 8
 """Rows whose end is written out."""
 SUMS, ROWS, LANES = (0, 1, 2, 3), (4, 5), (6, 7)
@@ -148,17 +149,24 @@ class TileProducts:
 
     def _block(self, at: Place, panels: Panels, first: Index, rows: int, copy: str) -> None:
         """A block of rows, which begins with row ``first`` and lies at ``copy``, by a panel."""
-        owner, writer = self.owner, self.owner.writer
-        self._multiply(at.lanes, copy, -(-rows // TILE_ROWS), panels.vectors)
+        writer, plan, tiles = self.owner.writer, self.plan, range(-(-rows // TILE_ROWS))
+        copies = [writer.offset(copy, i * TILE_ROWS * plan.pitch, "i8") for i in tiles]
+        sums = [writer.offset(self.sums, i * TILE_ROWS * self._sums_pitch, "i8") for i in tiles]
+        self._multiply(at.lanes, copies, sums, panels.vectors)
+        self._end_rows(at, panels, self.sums, first, rows)
+
+    def _end_rows(self, at: Place, panels: Panels, sums: str, first: Index, rows: int) -> None:
+        """What becomes of the sums of rows that begin with row ``first``."""
+        owner = self.owner
 
         def ended(number: Index, before: int, count: int) -> None:
             near = owner._times(number, END_ROWS, before)
-            sums = writer.offset(self.sums, owner._times(near, self._sums_pitch), "i8")
+            mine = owner.writer.offset(sums, owner._times(near, self._sums_pitch), "i8")
             row = self._sum(first, near)
             place = at
             if not owner.blocking.scattered:
                 place, row = owner._moved(at, row, owner.loops.row0, owner.loops.bias_row), 0
-            owner._tile(panels, count, replace(place, scalars=sums), row)
+            owner._tile(panels, count, replace(place, scalars=mine), row)
 
         whole, rest = divmod(rows, END_ROWS)
         if whole:
@@ -166,42 +174,79 @@ class TileProducts:
         if rest:
             ended(0, whole * END_ROWS, rest)
 
-    def _multiply(self, panel: str, copy: str, rows: int, vectors: int) -> None:
-        """Tiles of sums, ``rows`` by ``vectors`` of them, to the stack."""
-        owner, plan, writer = self.owner, self.plan, self.owner.writer
-        for i in range(rows):
+    def _multiply(self, panel: str, rows: list[str], sums: list[str], vectors: int) -> None:
+        """Tiles of ``rows``, ``vectors`` of a panel by each of them, to where their ``sums`` belong."""
+        for i in range(len(rows)):
             for j in range(vectors):
                 self._does("tilezero", ("i8", SUMS[2 * i + j]))
-        group = plan.width * ELEMENT_BYTES
-        begin = writer.offset(panel, group * owner.groups.begins, "i8")
-        whole = plan.chunks - (plan.overlap > 0)
-        if whole == 1:
-            self._chunk(copy, begin, rows, vectors)
-        elif whole > 1:
-            loop = writer.begin(whole, ("ptr", copy), ("ptr", begin))
-            a, b = loop.values
-            self._chunk(a, b, rows, vectors)
-            step = plan.chunk * group
-            writer.end(loop, writer.offset(a, LINE_BYTES, "i8"), writer.offset(b, step, "i8"))
-        if plan.overlap:
-            last = writer.offset(begin, (plan.groups - plan.chunk) * group, "i8")
-            self._chunk(writer.offset(copy, whole * LINE_BYTES, "i8"), last, rows, vectors)
-        for i in range(rows):
+        self._reduce(
+            self.owner.writer.offset(panel, self._group * self.owner.groups.begins, "i8"),
+            rows,
+            vectors,
+        )
+        for i, begin in enumerate(sums):
             for j in range(vectors):
-                at = i * TILE_ROWS * self._sums_pitch + j * LINE_BYTES
-                place = writer.offset(self.sums, at, "i8")
+                place = self.owner.writer.offset(begin, j * LINE_BYTES, "i8")
                 given = ("ptr", place), ("i64", self._sums_pitch)
                 self._does("tilestored64", ("i8", SUMS[2 * i + j]), *given)
 
-    def _chunk(self, copy: str, panel: str, rows: int, vectors: int) -> None:
+    @property
+    def _group(self) -> int:
+        """Bytes of a group of the reduction in a panel."""
+        return self.plan.width * ELEMENT_BYTES
+
+    def _reduce(self, panel: str, rows: list[str], vectors: int) -> None:
+        """All chunks of the reduction."""
+        plan, writer = self.plan, self.owner.writer
+        whole = plan.chunks - (plan.overlap > 0)
+        self._chunks(whole, panel, rows, vectors)
+        if plan.overlap:
+            last = writer.offset(panel, (plan.groups - plan.chunk) * self._group, "i8")
+            ends = [writer.offset(row, whole * LINE_BYTES, "i8") for row in rows]
+            self._chunk(last, ends, vectors)
+
+    def _chunks(self, count: int, panel: str, rows: list[str], vectors: int) -> None:
+        """Chunks that lie behind each other in rows."""
+        if count == 1:
+            self._chunk(panel, rows, vectors)
+        elif count > 1:
+            self._walk(
+                count,
+                panel,
+                self.plan.chunk * self._group,
+                rows,
+                LINE_BYTES,
+                partial(self._chunk, vectors=vectors),
+            )
+
+    def _walk(
+        self,
+        trips: int,
+        panel: str,
+        step: int,
+        rows: list[str],
+        row_step: int,
+        body: Callable[[str, list[str]], None],
+    ) -> None:
+        """``body`` at places of a panel and of rows that move by steps of bytes."""
+        writer = self.owner.writer
+        loop = writer.begin(trips, ("ptr", panel), *(("ptr", row) for row in rows))
+        at, *mine = loop.values
+        body(at, mine)
+        writer.end(
+            loop,
+            writer.offset(at, step, "i8"),
+            *(writer.offset(row, row_step, "i8") for row in mine),
+        )
+
+    def _chunk(self, panel: str, rows: list[str], vectors: int) -> None:
         """The products of a chunk of the reduction."""
-        writer, group = self.owner.writer, self.plan.width * ELEMENT_BYTES
+        writer = self.owner.writer
         for j in range(vectors):
             at = writer.offset(panel, j * LINE_BYTES, "i8")
-            self._does("tileloadd64", ("i8", LANES[j]), ("ptr", at), ("i64", group))
-        for i in range(rows):
-            at = writer.offset(copy, i * TILE_ROWS * self.plan.pitch, "i8")
-            self._does("tileloadd64", ("i8", ROWS[i]), ("ptr", at), ("i64", self.plan.pitch))
+            self._does("tileloadd64", ("i8", LANES[j]), ("ptr", at), ("i64", self._group))
+        for i, row in enumerate(rows):
+            self._does("tileloadd64", ("i8", ROWS[i]), ("ptr", row), ("i64", self.plan.pitch))
             for j in range(vectors):
                 tiles = (SUMS[2 * i + j], ROWS[i], LANES[j])
                 self._does(self._product, *(("i8", tile) for tile in tiles))

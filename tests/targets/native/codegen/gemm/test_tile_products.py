@@ -15,7 +15,7 @@ from autotune.targets.native.codegen.gemm import tile_plan as planning
 from autotune.targets.native.codegen.gemm.narrow_blocking import narrow_panel_width
 from autotune.targets.native.codegen.gemm.narrow_gemm import narrow_gemm
 from autotune.targets.native.codegen.gemm.narrow_shape import Factor, NarrowShape, narrow_loops
-from autotune.targets.native.codegen.gemm.shape import GemmShape
+from autotune.targets.native.codegen.gemm.shape import GemmShape, VectorAxis
 from autotune.targets.native.codegen.gemm.tile_plan import LINE_BYTES, pieces, tile_plan
 from autotune.targets.native.compiling.object_code import CodeGenerator
 from autotune.targets.native.cpu.host import GENERIC, NARROWER
@@ -65,6 +65,7 @@ def convolution(
         c_n1=width * filters,
         c_n0=filters,
         panel=1,
+        lanes=VectorAxis.M,
     )
     return NarrowShape(product, HALF if a is HALF else WEIGHT, a)
 
