@@ -113,10 +113,10 @@ class ProgramRoom:
 
 
 def held_bytes(table: ProgramTable) -> int:
-    """Return the memory of a table: its programs, each once, and the arena of its executable. Tables share packed weights."""
+    """Return the memory of a table: its programs, each once, and the arenas of its executable so far. Tables share packed weights."""
     programs = {id(step.program): step.program for step in table.group_steps}
-    arena = 0 if table.executable is None else table.executable.arena.size_bytes
-    return arena + sum(map(program_bytes, programs.values()))
+    arenas = 0 if table.executable is None else table.executable.memory_bytes
+    return arenas + sum(map(program_bytes, programs.values()))
 
 
 def hold_programs(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SessionMemory:
-    """Bytes that a session's tables hold: constants, and the arena of all intermediates."""
+    """Bytes that a session's tables hold: constants, and arenas of all intermediates, one for each run at once so far."""
 
     constant_bytes: int
     arena_bytes: int

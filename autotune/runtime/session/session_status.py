@@ -14,7 +14,7 @@ from autotune.runtime.session.network_session import NetworkSession
 EVENTS_TOLD = 32
 """Events of a status, the newest."""
 _ARENAS: weakref.WeakKeyDictionary[TableLayout, int] = weakref.WeakKeyDictionary()
-"""Bytes of arenas, which take long to place where no executable has done it."""
+"""Bytes of arenas without an executable, which take long to place."""
 
 
 def register(session: NetworkSession) -> None:
@@ -68,6 +68,8 @@ def _status(session: NetworkSession) -> SessionStatus:
 
 
 def _arena_bytes(table: ProgramTable) -> int:
+    if table.executable is not None:
+        return table.executable.memory_bytes
     known = _ARENAS.get(table.layout)
     if known is None:
         known = _ARENAS[table.layout] = memory_plan(table).arena_bytes

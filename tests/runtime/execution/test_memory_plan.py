@@ -17,6 +17,9 @@ from autotune.runtime.execution.memory_plan import MemoryPlan, memory_plan
 from autotune.runtime.execution.native_table import link_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, compile_table
+from autotune.runtime.online.program_room import held_bytes
+from autotune.runtime.session.session import Session
+from autotune.targets.native.running.run_memory import OneBlock
 from autotune.targets.opening import target as open_target
 from autotune.tuner.heuristic_plan import heuristic_choices
 
@@ -87,3 +90,20 @@ def test_the_native_engine_runs_in_the_arena_that_is_reported() -> None:
     (used,) = np.nonzero(~np.isnan(memory))
     reach = 4 * (used[-1] - used[0] + 1)
     assert 0.8 * memory_plan(native).arena_bytes < reach <= memory_plan(native).arena_bytes
+
+
+def test_a_session_tells_an_arena_for_each_run_at_once() -> None:
+    """Blocks of callers who met stay, and count."""
+    session = Session("mlp", target="cpu:1")
+    executable = session.table.executable
+    assert executable is not None
+    one, before = session.status().memory.arena_bytes, held_bytes(session.table)
+    assert one == memory_plan(session.table).arena_bytes == executable.memory_bytes > 0
+    memory = executable._memory
+    if isinstance(memory, OneBlock):
+        pytest.skip("a machine of one core runs one caller at a time")
+    blocks = [memory.take(), memory.take()]
+    for block in blocks:
+        memory.give(block)
+    assert session.status().memory.arena_bytes == 2 * one
+    assert held_bytes(session.table) == before + one

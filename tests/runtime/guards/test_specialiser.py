@@ -27,7 +27,7 @@ from tests.runtime.guards.guard_case import masked
 GRAPH = masked(tokens=16)
 RUN_NS = 1_000_000
 ARENA_BYTES = 1 << 20
-_EXECUTABLE = SimpleNamespace(arena=SimpleNamespace(size_bytes=ARENA_BYTES))
+_EXECUTABLE = SimpleNamespace(memory_bytes=ARENA_BYTES)
 TABLE = cast(ProgramTable, SimpleNamespace(group_steps=(), executable=_EXECUTABLE))
 """All that the specialiser asks of a table is its memory."""
 REVERSALS = (EventKind.SWAPPED, EventKind.SPLIT, EventKind.SPECIALISED)

@@ -158,6 +158,11 @@ class Executable:
         """Runs the network on a user's dict of inputs, and gives outputs and the nanoseconds of each part. It declines inputs that
         need conversion. None where tensors are stored narrow, or where an output is a view."""
 
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of intermediates: an arena for each run that has gone on at once with others."""
+        return self.arena.size_bytes * self._memory.made
+
     def _whole_call(self) -> Call | None:
         network = self._network
         stored = {network.format(x) for x in (*network.inputs, *network.outputs)}

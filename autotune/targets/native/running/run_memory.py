@@ -18,6 +18,8 @@ Floats = npt.NDArray[np.float32]
 class OneBlock:
     """The same block for all runs, of which one goes on at a time."""
 
+    made = 1
+
     def __init__(self, block: Floats) -> None:
         self._block = block
 
