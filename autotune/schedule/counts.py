@@ -272,16 +272,18 @@ def loaded_elements(
 def streamed_elements(nest: Nest, table: ScheduleTable, near: float) -> npt.NDArray[np.float64]:
     """Elements of weights that tiles read from beyond a cache of ``near`` words, for every row.
 
-    Weights of a tile that fit the cache stay there as long as only loops go on that do not move them.
+    Weights of a tile that fit the cache stay there as long as only loops go on that do not move them. Bytes are a quarter of a
+    word; weights of 16 bits count as words, which most CPUs widen them to.
     """
     total = np.zeros(len(table))
     for index in _weights(nest) & frozenset(nest.loads):
         buffer = nest.buffers[index]
         whole = math.prod(axis.size(nest.root_shape) for axis in buffer.footprint)
-        if buffer.words(whole) > near:
-            tile = _tile_words(nest, table, {index})
-            read = tile * buffer.elements_per_word * tile_count(nest, table)
-            total += np.where(tile <= near, loaded_elements(nest, table, (index,)), read)
+        limit = near * buffer.elements_per_word if buffer.format.bytes == 1 else near
+        if whole > limit:
+            tile = _tile_words(nest, table, {index}) * buffer.elements_per_word
+            read = tile * tile_count(nest, table)
+            total += np.where(tile <= limit, loaded_elements(nest, table, (index,)), read)
     return total
 
 

@@ -176,9 +176,10 @@ def _keeps_images_near(nest: Nest) -> bool:
 
 
 def _whole(nest: Nest, buffers: Iterable[int]) -> int:
-    """Return the elements of buffers for the whole nest as one tile."""
-    footprints = (nest.buffers[i].footprint for i in buffers)
-    return sum(math.prod(axis.size(nest.root_shape) for axis in axes) for axes in footprints)
+    """Return the words of buffers for the whole nest as one tile."""
+    found = [nest.buffers[i] for i in buffers]
+    shape = nest.root_shape
+    return sum(x.words(math.prod(axis.size(shape) for axis in x.footprint)) for x in found)
 
 
 def _doublings(size: npt.NDArray[np.float64], near: float = _NEAR_WORDS) -> npt.NDArray[np.float64]:

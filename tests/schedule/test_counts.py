@@ -9,7 +9,10 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.passes.storage import stored_narrow
+from autotune.isa.formats import CACHED_FORMATS
 from autotune.operators.op import OpKind
+from autotune.operators.tensor import DType
 from autotune.schedule.counts import crossing_elements, padded_words, streamed_elements
 from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import NestSchedule
@@ -120,6 +123,22 @@ def test_weights_stream_again_for_each_tile_that_finds_them_gone() -> None:
     table = ScheduleTable.of(nest, schedules)
     assert streamed_elements(nest, table, 300).tolist() == [512, 1024, 512, 1024]
     assert streamed_elements(nest, table, 512).tolist() == [0, 0, 0, 0], "all of them stay"
+
+
+def test_caches_hold_four_bytes_in_the_place_of_a_float() -> None:
+    b = GraphBuilder("narrow")
+    weights = b.constant(np.ones((16, 6, 3, 3), np.int8))
+    x = b.input("x", (1, 6, 9, 9), DType.INT8)
+    y = b.add(OpKind.CONV, x, weights, pads=(1,) * 4, a_zero=0, b_zero=0)
+    graph = stored_narrow(b.build([y]), CACHED_FORMATS)
+    nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
+    assert not isinstance(nests, Rejection)
+    table = ScheduleTable.of(nests[0], (NestSchedule((1, 8, 4, 5), (0, 1, 2, 3), (6,), 1, 1),))
+    assert padded_words(nests[0], table).tolist() == [6 * 6 * 7 / 4]
+    filters, tiles = 6 * 9, 2 * 3 * 2
+    assert streamed_elements(nests[0], table, 16 * filters / 4).tolist() == [0], "all stay"
+    assert streamed_elements(nests[0], table, 8 * filters / 4).tolist() == [16 * filters]
+    assert streamed_elements(nests[0], table, 7 * filters / 4).tolist() == [8 * filters * tiles]
 
 
 def test_nothing_crosses_where_no_schedule_has_two_cores() -> None:

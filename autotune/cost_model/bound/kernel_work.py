@@ -34,7 +34,7 @@ from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.panels import goes_in_blocks
 from autotune.targets.native.codegen.gemm.row_sums import sums_lie_along
 from autotune.targets.native.codegen.gemm.shape import GemmShape
-from autotune.targets.native.codegen.gemm.tile_plan import TILE_ROWS, tile_plan
+from autotune.targets.native.codegen.gemm.tile_plan import COPY_CYCLES, TILE_ROWS, tile_plan
 from autotune.targets.native.codegen.kernel_spec import KernelSpec
 from autotune.targets.native.codegen.rows.reduction import Reduction
 from autotune.targets.native.codegen.rows.row_passes import RowPasses
@@ -129,6 +129,7 @@ def _narrow_product(shape: NarrowShape, isa: VectorIsa) -> Work:
     if plan is not None:
         pairs = plan.pairs(isa.lanes, loops.vector.size)
         found["product_fmas"] += pairs * plan.chunks * plan.dot_cycles
+        found["product_fmas"] += int(COPY_CYCLES) * plan.rows * plan.lines
         found["product_steps"] += pairs * plan.chunks
         found["product_tiles"] += pairs
         found["product_ends"] += pairs * min(plan.rows, TILE_ROWS)

@@ -102,6 +102,11 @@ class Workshop:
         self._elements = 0
         self._memory: RunMemory | OneBlock | None = None
 
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of an arena in the memory that it gave last."""
+        return 4 * (self._elements - ALIGNMENT_BYTES)
+
     def memory(self, elements: int, runs: int) -> RunMemory | OneBlock:
         """Return memory of so many floats for each of as many ``runs`` at once, the same as before while it suffices."""
         if self._memory is None or self._elements < elements:
@@ -145,6 +150,7 @@ class Executable:
         elements = self.arena.size_bytes // 4 + ALIGNMENT_BYTES
         make = memory_of if workshop is None else workshop.memory
         self._memory = make(elements, runs)
+        self._block_bytes = self.arena.size_bytes if workshop is None else workshop.block_bytes
         self._inputs = network.inputs
         self._made = [
             (x, OutputMemory(network.shapes[x], ARRAY_TYPES[network.format(x)]))
@@ -160,8 +166,9 @@ class Executable:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of intermediates: an arena for each run that has gone on at once with others."""
-        return self.arena.size_bytes * self._memory.made
+        """Bytes of memory for intermediates: a block for each run that has gone on at once with others. Plans that share a
+        workshop share blocks, which hold the largest arena so far."""
+        return self._block_bytes * self._memory.made
 
     def _whole_call(self) -> Call | None:
         network = self._network

@@ -32,6 +32,8 @@ MOST_COPIES = 160
 """Copies of a row that are written out."""
 LOOPED_LINES = 16
 """Neighbouring cache lines that a loop copies, where there are as many."""
+MOST_WAITING = 1024
+"""Rows whose sums wait at the most; longer lines are copied."""
 NEAR_PANELS_BYTES = 1 << 20
 """Panels of as many bytes may pass by each block of rows."""
 MOST_COPIED_BYTES = 768 << 10
@@ -74,11 +76,12 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """Tiles read rows where they lie: ``lines`` of ``rows`` each, ``line_bytes`` apart.
+    """Tiles read rows where they lie: ``lines`` of ``rows`` each, ``line_bytes`` apart. Rows that are all equally far apart are
+    lines of one row.
 
     Sums of a line begin ``step`` rows behind those of the one before. Tiles go on ``across`` lines that are as many rows apart
     in memory, and then also multiply what lies between them; else each line is cut into tiles. ``portion`` lines are multiplied
-    by a panel at once, or ``least`` at the least."""
+    by a panel at once; the last ones may be ``least`` lines, or as many fewer than ``portion + least``."""
 
     lines: int
     rows: int
@@ -105,6 +108,11 @@ class InPlace:
         parts = [(0, whole, self.portion), (before, 1, self.lines - before)]
         return [part for part in parts if part[1]]
 
+    @property
+    def waiting(self) -> int:
+        """Rows whose sums by a panel wait on the stack, at the most."""
+        return max(self.positions(lines) for _, _, lines in self.portions)
+
     def positions(self, lines: int) -> int:
         """Rows that so many lines take, with what lies between them."""
         return (lines - 1) * self.step + self.rows
@@ -115,8 +123,8 @@ class TilePlan:
     """``rows`` in all, a reduction of ``groups`` of 4 bytes in chunks of ``chunk``, panels of ``width`` lanes.
 
     The last chunk ends with the last group and begins ``overlap`` groups early, where the copy has zeros.
-    A row begins ``pitch`` bytes behind the one before, ``in_place`` or in the copy; ``copied`` rows are copied at once, a block
-    of rows at the least."""
+    A row begins ``pitch`` bytes behind the one before, ``in_place`` or in the copy. ``copied`` rows are copied at once, a block
+    of rows at the least, ``lines`` cache lines of each; both are 0 where rows are read in place."""
 
     rows: int
     groups: int
@@ -125,6 +133,7 @@ class TilePlan:
     width: int
     pitch: int
     copied: int
+    lines: int = 0
     in_place: InPlace | None = None
 
     @property
@@ -163,12 +172,13 @@ def tile_plan(shape: NarrowShape, isa: VectorIsa) -> TilePlan | None:
     costs: dict[TilePlan | None, float] = {
         None: vectors * (SLOWER_HALVES if shape.is_bf16 else 1.0)
     }
-    lines = sum(piece.lines for piece in copied)
-    if sum(1 if piece.is_looped else piece.lines for piece in copied) <= MOST_COPIES:
-        costs[plan] = _cycles(plan, lines, loops, isa)
+    written = sum(1 if piece.is_looped else piece.lines for piece in copied)
+    if written <= MOST_COPIES and plan.copied * plan.pitch <= MOST_COPIED_BYTES:
+        copying = replace(plan, lines=sum(piece.lines for piece in copied))
+        costs[copying] = _cycles(copying, loops, isa)
     found = _in_place(plan, loops, groups)
     if found is not None:
-        costs[found] = _cycles(found, 0, loops, isa)
+        costs[found] = _cycles(found, loops, isa)
     return min(costs, key=costs.__getitem__)
 
 
@@ -191,9 +201,11 @@ def _in_place(plan: TilePlan, loops: Loops, groups: Groups) -> TilePlan | None:
         found = [InPlace(plan.rows, 1, pitch, 1, True, most, TILE_ROWS)]
     else:
         found = _by_lines(loops, size, most)
+    found = [place for place in found if place.waiting <= MOST_WAITING]
     if not found:
         return None
-    return replace(plan, pitch=pitch, in_place=min(found, key=lambda place: place.tiles))
+    place = min(found, key=lambda place: place.tiles)
+    return replace(plan, pitch=pitch, copied=0, in_place=place)
 
 
 def _by_lines(loops: Loops, size: int, most: int) -> list[InPlace]:
@@ -231,10 +243,10 @@ def _panel_bytes(groups: int, loops: Loops) -> int:
     return groups * ELEMENT_BYTES * loops.vector.size
 
 
-def _cycles(plan: TilePlan, lines: int, loops: Loops, isa: VectorIsa) -> float:
+def _cycles(plan: TilePlan, loops: Loops, isa: VectorIsa) -> float:
     pairs = plan.pairs(isa.lanes, loops.vector.size)
     dots = pairs * plan.chunks * plan.dot_cycles
-    return SETUP_CYCLES + COPY_CYCLES * plan.rows * lines + dots + END_CYCLES * pairs
+    return SETUP_CYCLES + COPY_CYCLES * plan.rows * plan.lines + dots + END_CYCLES * pairs
 
 
 def pieces(plan: TilePlan, groups: Groups) -> list[Piece]:

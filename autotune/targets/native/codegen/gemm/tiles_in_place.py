@@ -32,8 +32,7 @@ class TilesInPlace(TileProducts):
 
     def write(self, place: Place) -> None:
         """The whole body."""
-        most = max(lines for _, _, lines in self.in_place.portions)
-        size = self.in_place.positions(most) * self._sums_pitch
+        size = self.in_place.waiting * self._sums_pitch
         self.sums = self.owner.writer.value(f"alloca [{size} x i8], align {LINE_BYTES}")
         self._configure()
         for before, count, lines in self.in_place.portions:

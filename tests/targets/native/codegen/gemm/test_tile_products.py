@@ -32,12 +32,15 @@ WEIGHT = Factor(Format.INT8)
 
 @contextmanager
 def tiles_everywhere() -> Iterator[None]:
-    """Small products in tiles too, which vectors multiply faster."""
+    """Small products in tiles of copied rows too, which vectors multiply faster."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planning, "_cycles", lambda *_: 0.0)
+        patch.setattr(planning, "_in_place", lambda *_: None)
         tile_plan.cache_clear()
-        yield
-    tile_plan.cache_clear()
+        try:
+            yield
+        finally:
+            tile_plan.cache_clear()
 
 
 def convolution(
@@ -135,8 +138,9 @@ def test_rows_copied_all_at_once_or_in_portions_equal_numpy(
 
 def test_large_panels_pass_by_as_few_portions_as_the_cache_allows() -> None:
     """A convolution of 1,024 channels: panels of 9 MB pass 4 times, and by blocks of rows 8 times."""
-    plan = tile_plan(convolution(16, 16, 1024, 1024, 3, UNSIGNED), AMX)
-    assert plan is not None
+    with tiles_everywhere():
+        plan = tile_plan(convolution(16, 16, 1024, 1024, 3, UNSIGNED), AMX)
+    assert plan is not None and plan.in_place is None
     assert plan.copied * plan.pitch <= planning.MOST_COPIED_BYTES
     assert -(-plan.rows // plan.copied) == 4 < plan.rows // planning.BLOCK_ROWS
 
@@ -173,13 +177,33 @@ def test_long_rows_of_bf16_are_copied_in_loops() -> None:
     """A convolution of 1,024 channels copies 288 lines a row: tiles multiply it, and its code stays short."""
     narrow = convolution(2, 17, 1024, 33, 3, HALF)
     narrow = replace(narrow, product=replace(narrow.product, panel=AMX.lanes))
-    plan = tile_plan(narrow, AMX)
-    assert plan is not None
-    found = pieces(plan, narrow_loops(narrow, AMX)[1])
-    assert sum(piece.lines for piece in found) == 288
-    assert len(found) == 3 and all(piece.is_looped for piece in found)
-    width = narrow_panel_width(narrow, AMX)
-    check_half(replace(narrow, product=replace(narrow.product, panel=width)))
+    with tiles_everywhere():
+        plan = tile_plan(narrow, AMX)
+        assert plan is not None and plan.in_place is None
+        found = pieces(plan, narrow_loops(narrow, AMX)[1])
+        assert plan.lines == sum(piece.lines for piece in found) == 288
+        assert len(found) == 3 and all(piece.is_looped for piece in found)
+        width = narrow_panel_width(narrow, AMX)
+        check_half(replace(narrow, product=replace(narrow.product, panel=width)))
+
+
+@pytest.mark.parametrize(
+    "narrow",
+    [
+        dense(4, 16, 300_001, UNSIGNED, WEIGHT),
+        convolution(1, 40, 1040, 16, 9, HALF),
+        convolution(2, 70_000, 64, 16, 2, UNSIGNED),
+    ],
+)
+def test_the_stack_holds_what_a_plan_puts_there(narrow: NarrowShape) -> None:
+    """Very long rows are multiplied by vectors, very long lines are copied block by block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "_cycles", lambda *_: 0.0)
+        plan = tile_plan.__wrapped__(narrow, AMX)
+    if plan is not None:
+        sums = planning.BLOCK_ROWS if plan.in_place is None else plan.in_place.waiting
+        assert plan.copied * plan.pitch <= planning.MOST_COPIED_BYTES
+        assert sums <= planning.MOST_WAITING
 
 
 def test_tiles_multiply_what_is_large_and_vectors_the_rest() -> None:

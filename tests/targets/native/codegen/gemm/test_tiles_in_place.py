@@ -15,7 +15,7 @@ from autotune.targets.native.codegen.gemm import tile_plan as planning
 from autotune.targets.native.codegen.gemm.narrow_blocking import narrow_panel_width
 from autotune.targets.native.codegen.gemm.narrow_shape import Factor, NarrowShape
 from autotune.targets.native.codegen.gemm.shape import BiasAxis
-from autotune.targets.native.codegen.gemm.tile_plan import InPlace, TilePlan, tile_plan
+from autotune.targets.native.codegen.gemm.tile_plan import TILE_ROWS, InPlace, TilePlan, tile_plan
 from autotune.targets.native.cpu.vector_isa import AMX
 from tests.targets.native.codegen.gemm.test_half_gemm import HALF
 from tests.targets.native.codegen.gemm.test_narrow_gemm import check, dense
@@ -40,8 +40,10 @@ def in_place_everywhere(near: int = planning.NEAR_PANELS_BYTES) -> Iterator[None
         patch.setattr(planning, "_cycles", cycles)
         patch.setattr(planning, "NEAR_PANELS_BYTES", near)
         tile_plan.cache_clear()
-        yield
-    tile_plan.cache_clear()
+        try:
+            yield
+        finally:
+            tile_plan.cache_clear()
 
 
 def in_place(narrow: NarrowShape) -> InPlace:
@@ -82,11 +84,13 @@ def test_any_convolution_in_place_equals_numpy(
     if ends:
         product = replace(product, epilogue=When.ALWAYS, bias=BiasAxis.M, fn=UnaryFn.RELU)
     with in_place_everywhere(near):
+        if height * width >= TILE_ROWS:
+            in_place(narrow)
         check(replace(narrow, product=product), AMX, seed)
 
 
 @needs_tiles
-@pytest.mark.parametrize("rows", [16, 17, 31, 32, 33, 49, 100, 200])
+@pytest.mark.parametrize("rows", [16, 17, 31, 33, 49, 100, 256, 300])
 @pytest.mark.parametrize("near", [0, planning.NEAR_PANELS_BYTES])
 def test_rows_of_a_matrix_in_place_equal_numpy(rows: int, near: int) -> None:
     """Portions of 256 rows and of 32; the last tile begins earlier."""
