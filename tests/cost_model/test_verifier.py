@@ -216,7 +216,7 @@ def test_what_cannot_be_bound_stays_without_a_price() -> None:
 def test_rankings_follow_the_second_stage_and_keep_the_formulas_choice() -> None:
     model = fit(records(), SPEC, seed=0).with_verifier(fitted())
     kept = 0
-    for key, group in {c.group.key: c.group for c in candidates()[:40]}.items():
+    for key, group in {c.group.key: c.group for c in candidates()}.items():
         ranked = Ranking(model, SPEC, Objective.LATENCY, 0).rank(group, QUICK)
         draft = Ranking(model.formula, SPEC, Objective.LATENCY, 0).rank(group, QUICK)
         asked = draft.schedules[: QUICK.verified]
