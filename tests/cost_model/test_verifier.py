@@ -49,7 +49,7 @@ def candidates() -> tuple[Candidate, ...]:
 
 @cache
 def records() -> tuple[Record, ...]:
-    """Programs that cost what their kernels do, at prices that are not the typical ones."""
+    """Programs that cost what their kernels do. Prices of kernels are drawn around the typical ones."""
     rng = np.random.default_rng(2)
     prices = KERNEL_PRICES * np.exp(rng.normal(0.0, 0.3, len(KERNEL_PRICES)))
     found = []

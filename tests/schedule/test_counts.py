@@ -61,7 +61,7 @@ def test_an_image_that_is_padded_only_at_its_end_is_copied_too() -> None:
 
 
 def held(nest: Nest, cores: int) -> float:
-    """Elements that a tile by rule copies."""
+    """Words that a tile by rule copies."""
     schedule = default_schedule((nest,), CAPACITY, cores, 16, 1)
     assert schedule is not None
     return float(padded_words(nest, ScheduleTable.of(nest, schedule.nests))[0])

@@ -129,7 +129,7 @@ def _narrow_product(shape: NarrowShape, isa: VectorIsa) -> Work:
     if plan is not None:
         pairs = plan.pairs(isa.lanes, loops.vector.size)
         found["product_fmas"] += pairs * plan.chunks * plan.dot_cycles
-        found["product_fmas"] += int(COPY_CYCLES) * plan.rows * plan.lines
+        found["product_fmas"] += COPY_CYCLES * plan.rows * plan.lines
         found["product_steps"] += pairs * plan.chunks
         found["product_tiles"] += pairs
         found["product_ends"] += pairs * min(plan.rows, TILE_ROWS)

@@ -42,7 +42,7 @@ from autotune.targets.native.cpu.vector_isa import VectorIsa
 def narrow_gemm(shape: NarrowShape, isa: VectorIsa) -> MicroKernel:
     """The kernel of a narrow MATMUL; operands and numbers are those of ``shape.product``. c may be
     r (with the same strides), and overlaps no other operand. Raises ProgramError for a factor that is not
-    in panels, for an epilogue that INT32 has not, and for bf16 on an instruction set that does not multiply it."""
+    in panels, and for an epilogue that INT32 has not. It raises the same for bf16 where ``isa`` does not multiply it."""
     product = shape.product
     if product.panel is None or product.panel % isa.lanes:
         raise ProgramError(

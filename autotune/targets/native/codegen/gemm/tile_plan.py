@@ -27,7 +27,7 @@ TILE_ROWS = 16
 BLOCK_ROWS = 2 * TILE_ROWS
 """Rows that are multiplied at once."""
 MOST_SUMS = 256
-"""Rows whose sums by a panel wait on the stack, where panels are larger and tiles read rows in place."""
+"""Rows that pass by a panel at once, where panels are far and tiles read rows in place. Their sums wait on the stack."""
 MOST_COPIES = 160
 """Copies of a row that are written out."""
 LOOPED_LINES = 16
@@ -35,10 +35,10 @@ LOOPED_LINES = 16
 MOST_WAITING = 1024
 """Rows whose sums wait at the most; longer lines are copied."""
 NEAR_PANELS_BYTES = 1 << 20
-"""Panels of as many bytes may pass by each block of rows."""
+"""Panels of as many bytes may pass by each block of rows; larger ones are far."""
 MOST_COPIED_BYTES = 768 << 10
-"""Where panels are larger, rows of as many bytes are copied at once, and all panels pass by them."""
-SETUP_CYCLES, DOT_CYCLES, ALONE_CYCLES, COPY_CYCLES, END_CYCLES = 350, 20, 28, 4.0, 70
+"""Where panels are far, rows of as many bytes are copied at once, and all panels pass by them. No plan copies more."""
+SETUP_CYCLES, DOT_CYCLES, ALONE_CYCLES, COPY_CYCLES, END_CYCLES = 350, 20, 28, 4, 70
 """Of configuring and releasing tiles; of a product of tiles, beside other rows' and alone; of a line of a row; of a
 tile's way through memory to its end (Emerald Rapids, cycles of 2.8 GHz)."""
 SLOWER_HALVES = 2.5
@@ -81,7 +81,7 @@ class InPlace:
 
     Sums of a line begin ``step`` rows behind those of the one before. Tiles go on ``across`` lines that are as many rows apart
     in memory, and then also multiply what lies between them; else each line is cut into tiles. ``portion`` lines are multiplied
-    by a panel at once; the last ones may be ``least`` lines, or as many fewer than ``portion + least``."""
+    by a panel at once. The last portion has ``least`` lines or more, and fewer than ``portion + least``."""
 
     lines: int
     rows: int
@@ -250,8 +250,7 @@ def _cycles(plan: TilePlan, loops: Loops, isa: VectorIsa) -> float:
 
 
 def pieces(plan: TilePlan, groups: Groups) -> list[Piece]:
-    """What a row is copied in: those of whole chunks first, then those of a last one that overlaps, each from
-    the front."""
+    """The pieces that a row is copied in, from its front to its end. Those of a last chunk that overlaps come last."""
     found: list[Piece] = []
     border = (plan.chunks - 1) * plan.chunk * ELEMENT_BYTES
     shift = plan.overlap * ELEMENT_BYTES
