@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.runtime.online.host_drift import HostDriftRule, looks_apart_seconds
+from autotune.runtime.online.host_drift import HostDriftRule
+from autotune.runtime.online.watching import requests_apart
 from benchmarks.drift_bound import expected_delays
 from benchmarks.drift_detectors import DETECTORS, HERE
 from benchmarks.drift_recording import CASES, Recording, load, record, save
@@ -40,8 +41,8 @@ a shift that was not found within {most:,} runs counts as {most:,}. The last col
 
 *Theory* is the delay log(ARL) / KL (Lorden 1971) of a test that finds 5 % and raises one false alarm in {runs:,} runs: at Gaussian
 noise log(ARL) × 2 S / m², with the variance S of Huber's score of a run and the shift m of its mean; as *correlated*, S is the
-long-run variance. Tests that know which heights noise never reaches may be faster than the second. *Looked at*: of short runs our
-detector sees so many, {looks:.1f} ms apart; a drift has to last for {lasts:.1f} s.
+long-run variance. Tests that know which heights noise never reaches may be faster than the second. *Looked at*: a session's detector
+sees so many of short runs, as learning looks at; a drift has to last for {lasts:.1f} s.
 
 {busy}"""
 
@@ -120,7 +121,7 @@ def by_series(series: Mapping[str, Series], found: Figures, title: str) -> Table
         seconds = np.median(delays[0]) * float(np.exp(np.median(one.log_seconds)))
         theory = expected_delays(one.log_seconds, FACTORS[0], QUIET_RUNS)
         told = f"{seconds:.2f}" if name.startswith("recorded") else ""
-        looked = min(1.0, float(np.exp(np.median(one.log_seconds))) / looks_apart_seconds(None))
+        looked = 1 / requests_apart(float(np.exp(np.median(one.log_seconds))))
         rows.append(
             (name, str(alarms), *spans, told, f"{looked:.0%}", *(f"{x:,.0f}" for x in theory))
         )
@@ -185,7 +186,7 @@ def main() -> None:
         by_series(series, figures[HERE], HERE),
         machine(recordings),
     ]
-    times = {"looks": 1e3 * looks_apart_seconds(None), "lasts": HostDriftRule().plateau_seconds}
+    times = {"lasts": HostDriftRule().plateau_seconds}
     note = NOTE.format(
         runs=QUIET_RUNS, cases=len(recordings), starts=STARTS, most=LOOKED_AT, busy=busy(), **times
     )

@@ -10,6 +10,7 @@ from statistics import fmean, median, pstdev
 
 from autotune.runtime.online.drift import DriftDetector
 from autotune.runtime.online.host_drift import HostDriftDetector
+from autotune.runtime.online.watching import requests_apart
 from benchmarks.drift_trial import Detector
 
 LEVEL_RUNS = 64
@@ -38,6 +39,26 @@ class Ours:
     def observe(self, value: float, end: float) -> bool:
         """Take in one run."""
         return self._detector.observe(exp(value), end) is not None
+
+    def restart(self) -> None:
+        """Begin anew."""
+        self._detector.restart()
+
+
+class OfASession:
+    """What a session on this machine uses, which looks at some of short runs."""
+
+    def __init__(self) -> None:
+        self._detector = Ours(HostDriftDetector)
+        self._unseen = 0
+
+    def observe(self, value: float, end: float) -> bool:
+        """Take in one run, or let it pass unseen."""
+        if self._unseen:
+            self._unseen -= 1
+            return False
+        self._unseen = requests_apart(exp(value)) - 1
+        return self._detector.observe(value, end)
 
     def restart(self) -> None:
         """Begin anew."""
@@ -101,5 +122,5 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
     "3 of 6 runs (decision 6)": ThreeOfSix,
     "CUSUM, textbook": Cusum,
     "ours, emulated machines": partial(Ours, DriftDetector),
-    HERE: partial(Ours, HostDriftDetector),
+    HERE: OfASession,
 }

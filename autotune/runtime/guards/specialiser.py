@@ -129,11 +129,7 @@ class Specialiser:
 
     def take(self, inputs: Mapping[str, Array], count: int = 1) -> Turn:
         """Choose how a request runs; it stands for ``count`` requests, of which it is the last."""
-        self.runs += count
-        if self._build is not None:
-            self._countdown -= count
-            if self._countdown <= 0:
-                self._sample(inputs)
+        self.watch(inputs, count)
         active, trial = self.active, self._trial
         if not active and trial is None:
             return UNTIMED if count == 1 and self.runs % TIMED_EVERY else GENERAL
@@ -148,9 +144,17 @@ class Specialiser:
             return Turn(trial.variant, trial, True)
         return Turn(found, trial)
 
+    def watch(self, inputs: Mapping[str, Array], count: int) -> None:
+        """Count requests, of which this is the last, and look at its inputs if it is time for it."""
+        self.runs += count
+        if self._build is not None:
+            self._countdown -= count
+            if self._countdown <= 0:
+                self._sample(inputs)
+
     def note(self, turn: Turn, nanoseconds: int) -> None:
         """Take in what a request took."""
-        self.run_ns += (nanoseconds - self.run_ns) / min(64, 1 + self.runs // TIMED_EVERY)
+        self.note_time(nanoseconds)
         if turn.trial is None:
             return
         verdict = turn.trial.note(nanoseconds, turn.is_tried)
@@ -159,6 +163,10 @@ class Specialiser:
                 self._settle(turn.trial, verdict)
             finally:
                 self._deciding.release()
+
+    def note_time(self, nanoseconds: int) -> None:
+        """Let what a request took enter the mean of a run."""
+        self.run_ns += (nanoseconds - self.run_ns) / min(64, 1 + self.runs // TIMED_EVERY)
 
     def stop(self) -> None:
         """Begin nothing more; what is active goes on."""

@@ -16,6 +16,7 @@ from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable
 from autotune.runtime.online.live_tuner import LiveTuner
+from autotune.runtime.online.looks import Looks
 from autotune.runtime.online.pace import pace_of
 from autotune.runtime.online.proposer import LocalProposer, Proposer
 from autotune.runtime.online.proposer_process import ProposerProcess
@@ -71,6 +72,11 @@ class LiveTuning:
         return self._serving if self._serving.is_quiet else None
 
     @property
+    def looks(self) -> Looks:
+        """Requests that were looked at, which the thread takes in."""
+        return self._serving.looks
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """The newest events, oldest first."""
         return self._tuner.events
@@ -119,6 +125,7 @@ class LiveTuning:
         while not self._stopping.wait(pause):
             pause = min(2 * pause, MOST_POLL_SECONDS)
             try:
+                self._serving.looks.take_in()
                 with self._stepping:
                     has_stepped = self._take_steps()
                 if has_stepped or self._tuner.is_trying:

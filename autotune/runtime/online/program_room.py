@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
+from autotune.isa.program import Program
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.resources import program_bytes
 from autotune.runtime.online.memory_room import FREE_SHARE, free_bytes
+from autotune.targets.native.running.executable import Executable
 
 Owner = TypeVar("Owner")
 Holder = TypeVar("Holder")
@@ -26,12 +28,19 @@ MOST_BYTES = 256 << 20
 
 @dataclass(slots=True)
 class _Held:
-    size_bytes: int
+    size: Callable[[], int]
     seconds: float
     uses: Callable[[], int]
     leave: Callable[[], None]
     seen: int = 0
     recent: float = 1.0
+    size_bytes: int = 0
+    """When ``weigh`` was called last."""
+
+    def weigh(self) -> int:
+        """Return bytes now: callers who run at once make more."""
+        self.size_bytes = self.size()
+        return self.size_bytes
 
     def fade(self) -> None:
         """Count the uses since the last time; those before count half."""
@@ -58,20 +67,21 @@ class ProgramRoom:
     def add(
         self,
         holder: object,
-        size_bytes: int,
+        size: Callable[[], int],
         seconds: float,
         uses: Callable[[], int],
         leave: Callable[[], None],
     ) -> None:
-        """Note programs of ``size_bytes`` > 0 that took ``seconds`` to make; have others leave while all do not fit.
+        """Note programs that took ``seconds`` to make; have others leave while all do not fit.
 
-        ``holder`` holds them: with it they are gone. ``uses`` counts their runs. ``leave`` gives them up; it is called at most
-        once, without a lock, by the thread that adds. Neither may refer to the holder. The newest stay.
+        ``holder`` holds them: with it they are gone. ``size`` tells their bytes > 0, asked whenever programs are added: memory
+        of more runs at once comes later. ``uses`` counts their runs. ``leave`` gives them up; it is called at most once,
+        without a lock, by the thread that adds. None may refer to the holder. The newest stay.
         """
         with self._lock:
             for one in self._held.values():
                 one.fade()
-            self._held[holder] = _Held(size_bytes, seconds, uses, leave)
+            self._held[holder] = _Held(size, seconds, uses, leave)
             leaving = self._surplus(holder)
         for one in leaving:
             one.leave()
@@ -85,11 +95,11 @@ class ProgramRoom:
     def taken_bytes(self) -> int:
         """Bytes of all that is held."""
         with self._lock:
-            return sum(one.size_bytes for one in self._held.values())
+            return sum(one.weigh() for one in self._held.values())
 
     def _surplus(self, newest: object) -> list[_Held]:
         """Take out what has to leave, the least worth first. The lock is held."""
-        taken = sum(one.size_bytes for one in self._held.values())
+        taken = sum(one.weigh() for one in self._held.values())
         free = self._free()
         limit = (
             self._most_bytes if free is None else min(self._most_bytes, FREE_SHARE * (free + taken))
@@ -114,9 +124,15 @@ class ProgramRoom:
 
 def held_bytes(table: ProgramTable) -> int:
     """Return the memory of a table: its programs, each once, and the arenas of its executable so far. Tables share packed weights."""
-    programs = {id(step.program): step.program for step in table.group_steps}
-    arenas = 0 if table.executable is None else table.executable.memory_bytes
-    return arenas + sum(map(program_bytes, programs.values()))
+    return sum(map(program_bytes, _programs(table))) + _arena_bytes(table.executable)
+
+
+def _programs(table: ProgramTable) -> Iterable[Program]:
+    return {id(step.program): step.program for step in table.group_steps}.values()
+
+
+def _arena_bytes(executable: Executable | None) -> int:
+    return 0 if executable is None else executable.memory_bytes
 
 
 def hold_programs(
@@ -132,6 +148,11 @@ def hold_programs(
     ``owner`` gives the holder up when its turn comes. Neither is kept alive.
     """
     held, ours = weakref.ref(holder), weakref.ref(owner)
+    in_programs = sum(map(program_bytes, _programs(table)))
+    executable = None if table.executable is None else weakref.ref(table.executable)
+
+    def size() -> int:
+        return in_programs + (0 if executable is None else _arena_bytes(executable()))
 
     def used() -> int:
         one = held()
@@ -142,7 +163,7 @@ def hold_programs(
         if one is not None and mine is not None:
             give_up(mine, one)
 
-    program_room().add(holder, held_bytes(table), seconds, used, leave)
+    program_room().add(holder, size, seconds, used, leave)
 
 
 _ROOM = ProgramRoom()

@@ -5,10 +5,8 @@ A request reads a reference and counts; it never waits for a lock or a compiler.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +16,7 @@ from autotune.runtime.execution.execution import RunTrace, TimedGroups, execute
 from autotune.runtime.execution.origin import GroupName
 from autotune.runtime.execution.program_table import CurrentTable, GroupStep, ProgramTable
 from autotune.runtime.online.input_samples import EVERY, InputSamples
+from autotune.runtime.online.looks import Look, Looks, Trial
 from autotune.runtime.online.pace import HERE, Pace
 from autotune.runtime.online.watching import MOST_APART, requests_apart
 from autotune.targets.protocol import Target
@@ -25,23 +24,6 @@ from autotune.targets.protocol import Target
 Seconds = Mapping[GroupName, float]
 """What each group of a plan takes in one run."""
 Nanoseconds = npt.NDArray[np.int64]
-
-
-class Trial(Protocol):
-    """A trial as requests see it: of any threads."""
-
-    @property
-    def window(self) -> tuple[int, int]:
-        """First request that the trial looks at next, and the one behind the last."""
-        ...
-
-    def take(self, request: int) -> tuple[int, int] | None:
-        """Return the burst and the number of the version that a request runs by; None for the published one."""
-        ...
-
-    def note(self, nanoseconds: Nanoseconds, burst: int | None) -> None:
-        """Take in one finished request, with its burst (None: by the published version)."""
-        ...
 
 
 class Serving:
@@ -60,45 +42,81 @@ class Serving:
         self.samples = InputSamples()
         self.runs = 0
         """Requests so far."""
-        self.ticks = itertools.count()
-        """Gives each request its number."""
         self.watched = MOST_APART
-        """Requests of which one is watched while it is quiet."""
+        """Requests of which one is looked at while it is quiet."""
         self._offered_at = 0
         self._window = _Window(published.current, pace.window_runs)
         self._trial: tuple[Trial, Sequence[ProgramTable]] | None = None
         self.first_tick = self.end_tick = 0
         """The next requests that a trial looks at: from the first one on, before the end."""
+        self.looks = Looks(self._take_in)
+
+    def count(self, requests: int) -> int:
+        """Count requests; return the number of the last one."""
+        tick = self.runs + requests - 1
+        self.runs = tick + 1
+        return tick
+
+    def unseen(self, tick: int) -> int:
+        """Return how many requests behind one that was looked at only need to be counted."""
+        if not self.is_quiet:
+            return 0
+        if tick + 1 < self.first_tick:
+            return min(self.watched, self.first_tick - tick) - 1
+        return 0 if tick + 1 < self.end_tick else self.watched - 1
+
+    def choose(self, tick: int) -> tuple[ProgramTable, Trial | None, int | None]:
+        """Return the version that a request runs by, the trial under way, and the request's burst in it (None: by the
+        published version)."""
+        under_way = self._trial
+        if under_way is None or tick < self.first_tick:
+            return self.published.current, None, None
+        trial, proposed = under_way
+        turn = trial.take(tick)
+        self._watch(trial)
+        if turn is None:
+            return self.published.current, trial, None
+        return proposed[turn[1]], trial, turn[0]
+
+    def note(self, inputs: Mapping[str, Array], look: Look, tick: int) -> None:
+        """Take note of a request that ran by a version that was chosen; its look is taken in later."""
+        if tick >= self._offered_at:
+            self._offered_at = tick + EVERY * self.watched
+            self.samples.offer(inputs)
+        self.looks.add(look)
+
+    def _take_in(self, look: Look) -> None:
+        taken = _nanoseconds(look.trace)
+        if look.burst is None:
+            self._window.add(look.table, taken)
+        if look.trial is not None:
+            look.trial.note(taken, look.burst)
 
     def run(
         self, inputs: Mapping[str, Array], tick: int | None = None
     ) -> tuple[dict[str, Array], RunTrace]:
         """Run one request; return outputs and costs. It uses one version from start to end.
 
-        ``tick`` is the one that the request took; None takes one.
+        ``tick`` is its number; None counts it.
         """
-        runs = self.runs = next(self.ticks) if tick is None else tick
-        trial = self._trial
-        turn = None if trial is None else trial[0].take(runs)
-        table = self.published.current if trial is None or turn is None else trial[1][turn[1]]
+        runs = self.count(1) if tick is None else tick
+        table, trial, burst = self.choose(runs)
         outputs, trace = execute(table, self._target, inputs)
         costs = _nanoseconds if self._costs is None else self._costs
         taken = costs(trace)
-        if turn is None:
+        if burst is None:
             self._window.add(table, taken)
         if trial is not None:
-            trial[0].note(taken, None if turn is None else turn[0])
-            self._watch(trial[0])
+            trial.note(taken, burst)
         if runs >= self._offered_at:
             self._offered_at = runs + EVERY
             self.samples.offer(inputs)
-        self.runs = runs + 1
         return outputs, trace
 
     @property
     def is_quiet(self) -> bool:
-        """True where one request in ``watched`` is enough, and those from ``first_tick`` to ``end_tick``: the others only take
-        one of ``ticks``."""
+        """True where one request in ``watched`` is enough, and those from ``first_tick`` to ``end_tick``: the others need not be
+        seen."""
         return self._window.is_full and self.pace.is_here
 
     def _watch(self, trial: Trial) -> None:

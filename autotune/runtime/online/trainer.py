@@ -107,8 +107,8 @@ class OnlineTrainer(Generic[M]):
         with self._lock:
             return tuple(self._events)
 
-    def observe(self, trace: RunTrace, count: int = 1) -> None:
-        """Take one finished run; with it the session has finished ``count`` more. Returns at once. Of short runs on this
+    def observe(self, trace: RunTrace, count: int = 1, ago_seconds: float = 0.0) -> None:
+        """Take one finished run, which ended so long ago; with it the session has finished ``count`` more. Returns at once. Of short runs on this
         machine some are looked at, as many as the drift detector takes; each stands for those before it. They are held until the
         next hand-over.
 
@@ -116,7 +116,7 @@ class OnlineTrainer(Generic[M]):
         event says so.
         """
         self._finished += count  # a lost count between threads only numbers an event
-        now = self._clock()
+        now = self._clock() - ago_seconds
         if now < self._next_look_seconds:
             return
         self._next_look_seconds = now + self._look_seconds

@@ -4,7 +4,7 @@ import math
 
 MOST_APART = 64
 """Requests of which one is watched where they are short."""
-LOOK_SECONDS, SHARE = 7e-6, 0.002
+LOOK_SECONDS, SHARE = 3e-5, 0.004
 """Time that a look takes of a request, and the share of all requests' time that looks may take. What a request touches beside its
 network costs most: the caches hold none of it."""
 ON_TRIAL = -1

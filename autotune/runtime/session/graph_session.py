@@ -68,6 +68,8 @@ class GraphSession:
         self._is_part = history is not None
         self.history = SessionProfile(self.target.spec.profile_id) if history is None else history
         self._profile = self.history.whole if history is None else history.open_graph()
+        self._unseen = self._skipped = 0
+        """Requests that learning need not see next, and those since it saw one. A count that is lost between threads does no harm."""
         self._last_run: RunTrace | None = None
         self._closing = threading.Lock()
         self._closed = False
@@ -105,16 +107,19 @@ class GraphSession:
     def traced_run(self, inputs: Arrays) -> tuple[dict[str, npt.NDArray[Any]], RunTrace]:
         """Run as ``run`` does; return the outputs and the cost of this very run."""
         began = perf_counter_ns()
-        learners = self._learners
-        quiet = learners.quiet
-        tick = None if quiet is None else next(quiet.ticks)
-        if tick is None or quiet is None:
-            is_theirs = learners.take_part
-        else:  # a request that nobody looks at touches as little as one of a session that does not learn
-            is_theirs = tick % quiet.watched == 0 or quiet.first_tick <= tick < quiet.end_tick
-        done = None
-        if self._is_plain and not is_theirs:
-            done = execute_as_given(self._current.current, self._clock_hz, inputs)
+        done = turn = None
+        unseen = self._unseen
+        if unseen > 0:  # touches as little as a request of a session that does not learn
+            self._unseen = unseen - 1
+            is_theirs = False
+        else:
+            is_theirs = self._learners.take_part
+            turn = self._turn()
+        if self._is_plain:
+            if not is_theirs:
+                done = execute_as_given(self._current.current, self._clock_hz, inputs)
+            elif turn is not None:
+                done = self._learners.look(inputs, began, turn, self._clock_hz)
         if done is None:
             fed = self._fed_or_fallback(inputs)
             if not isinstance(fed, dict):
@@ -122,13 +127,32 @@ class GraphSession:
                 self._last_run = done[1]
                 return done
             if is_theirs:
-                outputs, trace = learners.run(fed, began, tick)
+                outputs, trace = self._learners.run(fed, began, turn)
             else:
                 outputs, trace = execute(self._current.current, self.target, fed)
             done = self._adapter.from_float32(outputs), trace
+        if turn is not None:
+            self._end_turn(turn[0])
         self._last_run = done[1]
         self._profile.record(done[1], began, perf_counter_ns())
         return done
+
+    def _turn(self) -> tuple[int, int] | None:
+        """Return the number of a request that learning looks at, and how many it stands for; None where each is seen. The next
+        ones run unseen, until ``_end_turn`` says that fewer do."""
+        quiet = self._learners.quiet
+        if quiet is None:
+            return None
+        count = 1 + self._skipped
+        self._unseen = self._skipped = quiet.watched - 1
+        return quiet.count(count), count
+
+    def _end_turn(self, tick: int) -> None:
+        quiet, left = self._learners.quiet, self._unseen
+        wanted = 0 if quiet is None else quiet.unseen(tick)
+        if wanted < left:
+            self._unseen = wanted
+            self._skipped = max(0, self._skipped - (left - wanted))
 
     @property
     def variants(self) -> tuple[VariantStatus, ...]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import InputError
 from autotune.runtime.execution.event import Event
-from autotune.runtime.execution.execution import RunTrace, execute
+from autotune.runtime.execution.execution import RunTrace, execute, execute_as_given
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
+from autotune.runtime.online.looks import Look
 from autotune.runtime.online.watching import ON_TRIAL
 from autotune.runtime.profile.graph_profile import GraphProfile
 from autotune.runtime.profile.registry import registry
@@ -58,7 +60,7 @@ class Learners:
         self._history, self._profile = histories
         self._name = opened.graph.name
         self.quiet: Serving | None = None
-        """What a request takes a tick of, while learning need not see each."""
+        """What counts requests, and says which are looked at, while learning need not see each."""
         self.trainer: OnlineTrainer[CostModel] | None = None
         self.tuner: LiveTuning | None = None
         self._placed: PlacedRuns | None = None
@@ -76,6 +78,8 @@ class Learners:
         if request.online:
             self.tuner = self._start_tuning(opened, initial, request)
             self.trainer = self._start_learning(initial, request)
+            if self.tuner is not None:
+                self.tuner.looks.takers += (_taker(self.trainer, self.specialiser),)
         self.take_part = not self.are_none or self._placed is not None
         """True if requests run by them."""
 
@@ -174,17 +178,38 @@ class Learners:
             weakref.finalize(self, tuning.stop)  # of a session that nobody closes
         return tuning
 
+    def look(
+        self, inputs: Mapping[str, Any], began: int, turn: tuple[int, int], clock_hz: float
+    ) -> tuple[dict[str, npt.NDArray[Any]], RunTrace] | None:
+        """Run inputs as a user gives them by the version that is chosen for them, and leave a look for learning.
+
+        ``turn`` is the number of the request, and how many requests it stands for. Returns None, and runs nothing, where ``execute_as_given`` does, or where learning sees each request.
+        """
+        quiet, specialiser = self.quiet, self.specialiser
+        if quiet is None:
+            return None
+        tick, count = turn
+        table, trial, burst = quiet.choose(tick)
+        done = execute_as_given(table, clock_hz, inputs)
+        if done is None:
+            return None
+        ended = perf_counter_ns()
+        quiet.note(inputs, Look(table, done[1], trial, burst, count, began, ended), tick)
+        if specialiser is not None:
+            specialiser.watch(inputs, count)
+        if not quiet.is_quiet or not (specialiser is None or specialiser.is_quiet):
+            self.quiet = None
+        return done
+
     def run(
-        self, fed: dict[str, npt.NDArray[np.float32]], began: int, tick: int | None
+        self, fed: dict[str, npt.NDArray[np.float32]], began: int, turn: tuple[int, int] | None
     ) -> tuple[dict[str, npt.NDArray[np.float32]], RunTrace]:
-        """Run by the version that is chosen for these inputs, and let learning see it. Of requests with a ``tick`` one stands
-        for as many as were not watched."""
-        specialiser, tuner, quiet = self.specialiser, self.tuner, self.quiet
-        apart = 1 if quiet is None or tick is None else quiet.watched
-        is_one_of_many = tick is None or tick % apart == 0
-        count = apart if is_one_of_many else 1
-        turn = None if specialiser is None else specialiser.take(fed, count)
-        special = None if turn is None else turn.variant
+        """Run by the version that is chosen for these inputs, and let learning see it. ``turn`` is as
+        ``look`` has it; None where each request is seen."""
+        specialiser, tuner = self.specialiser, self.tuner
+        tick, count = (None, 1) if turn is None else turn
+        version = None if specialiser is None else specialiser.take(fed, count)
+        special = None if version is None else version.variant
         if special is not None:
             outputs, trace = execute(special.table, self._target, fed)
         elif tuner is not None:
@@ -193,12 +218,12 @@ class Learners:
             outputs, trace = self._placed.run(fed)
         else:
             outputs, trace = execute(self._current.current, self._target, fed)
-        if specialiser is not None and turn is not None and turn.is_timed:
-            specialiser.note(turn, perf_counter_ns() - began)
+        if specialiser is not None and version is not None and version.is_timed:
+            specialiser.note(version, perf_counter_ns() - began)
         if self.trainer is not None and special is None:
             on_trial = trace.layout is not self._current.current.layout
             shown = trace._replace(plan_version=ON_TRIAL) if on_trial else trace
-            self.trainer.observe(shown, apart if is_one_of_many else 0)
+            self.trainer.observe(shown, count)
         if tuner is not None:
             is_quiet = specialiser is None or specialiser.is_quiet
             self.quiet = tuner.quiet if is_quiet else None
@@ -238,6 +263,8 @@ class Learners:
         when the learning failed."""
         if self._queue is not None:
             self._queue.wait(timeout_seconds)
+        if self.tuner is not None:
+            self.tuner.looks.take_in()
         if self.trainer is not None:
             self.trainer.wait_idle(timeout_seconds)
         if self.tuner is not None:
@@ -247,10 +274,26 @@ class Learners:
         """Stop them all. Raises ``AutotuneError`` when the learning failed."""
         if self.specialiser is not None:
             self.specialiser.stop()
+        if self.tuner is not None:
+            self.tuner.looks.take_in()
         with ExitStack() as closing:  # all of them, whatever one raises; the queue first
             for one in (self.trainer, self.tuner, self._placed, self._queue):
                 if one is not None:
                     closing.callback(one.close)
+
+
+def _taker(
+    trainer: OnlineTrainer[CostModel], specialiser: Specialiser | None
+) -> Callable[[Look], None]:
+    """Return what lets others than the tuner take in a look."""
+
+    def take(look: Look) -> None:
+        if specialiser is not None:
+            specialiser.note_time(look.ended_ns - look.began_ns)
+        shown = look.trace if look.burst is None else look.trace._replace(plan_version=ON_TRIAL)
+        trainer.observe(shown, look.requests, look.ago_seconds)
+
+    return take
 
 
 def _objective(request: OpenRequest) -> Objective:

@@ -27,8 +27,16 @@ from tests.runtime.guards.guard_case import masked
 GRAPH = masked(tokens=16)
 RUN_NS = 1_000_000
 ARENA_BYTES = 1 << 20
-_EXECUTABLE = SimpleNamespace(memory_bytes=ARENA_BYTES)
-TABLE = cast(ProgramTable, SimpleNamespace(group_steps=(), executable=_EXECUTABLE))
+
+
+class Arena:
+    """All that the room of programs asks of an executable."""
+
+    memory_bytes = ARENA_BYTES
+
+
+_ARENA = Arena()
+TABLE = cast(ProgramTable, SimpleNamespace(group_steps=(), executable=_ARENA))
 """All that the specialiser asks of a table is its memory."""
 REVERSALS = (EventKind.SWAPPED, EventKind.SPLIT, EventKind.SPECIALISED)
 

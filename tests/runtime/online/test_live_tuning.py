@@ -12,6 +12,7 @@ from autotune.errors import AutotuneError
 from autotune.runtime.execution.event import EventKind
 from autotune.runtime.online import live_tuning
 from autotune.runtime.online.live_tuning import LiveTuning
+from autotune.runtime.online.looks import Looks
 from autotune.runtime.online.pace import HERE
 
 
@@ -20,6 +21,9 @@ class Nothing:
 
     pace = HERE
     closed = 0
+
+    def __init__(self) -> None:
+        self.looks = Looks()
 
     def end_trial(self) -> None:
         """No trial is under way."""

@@ -21,13 +21,19 @@ class Programs:
     def __init__(self) -> None:
         self.runs = 0
         self.has_left = False
+        self.size_bytes = 0
 
 
 def add(room: ProgramRoom, size_bytes: int, seconds: float = 1.0) -> Programs:
     made = Programs()
-    counts = vars(made)  # refers to no holder
+    made.size_bytes = size_bytes
+    facts = vars(made)  # refers to no holder
     room.add(
-        made, size_bytes, seconds, lambda: counts["runs"], lambda: counts.update(has_left=True)
+        made,
+        lambda: facts["size_bytes"],
+        seconds,
+        lambda: facts["runs"],
+        lambda: facts.update(has_left=True),
     )
     return made
 
@@ -56,6 +62,15 @@ def test_the_newest_stay_though_they_do_not_fit_alone() -> None:
     room = ProgramRoom(100, lambda: None)
     small, large = add(room, 50), add(room, 500)
     assert small.has_left and not large.has_left
+
+
+def test_what_grew_since_it_was_added_counts_as_it_is() -> None:
+    room = ProgramRoom(100, lambda: None)
+    one, other = add(room, 30), add(room, 30)
+    one.size_bytes, other.runs = 60, 5
+    assert room.taken_bytes == 90
+    add(room, 20)
+    assert one.has_left and not other.has_left
 
 
 def test_a_machine_with_little_memory_left_has_a_smaller_room() -> None:
