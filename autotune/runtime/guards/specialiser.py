@@ -298,9 +298,7 @@ class Specialiser:
     def _hold(self, variant: Variant) -> None:
         """Count the memory of a variant, active or resting; others of the process may have to go for it."""
         seconds = self._compile_ns * 1e-9
-        hold_programs(
-            self, variant, variant.table, seconds, lambda x: x.served, Specialiser._give_up
-        )
+        hold_programs(self, variant, seconds, lambda x: x.served, Specialiser._give_up)
 
     def _give_up(self, variant: Variant) -> None:
         """Let a variant go, wherever it is; its class is refused for a while."""

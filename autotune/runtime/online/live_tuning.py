@@ -68,7 +68,7 @@ class LiveTuning:
 
     @property
     def quiet(self) -> Serving | None:
-        """Who says which requests need to be watched, and gives each a tick; None while each is watched."""
+        """Who counts requests, and says which are looked at; None while each is."""
         return self._serving if self._serving.is_quiet else None
 
     @property
@@ -107,8 +107,9 @@ class LiveTuning:
             self._stepping.release()
 
     def stop(self) -> None:
-        """End the trial and the proposer, whatever they do; the published version stays."""
+        """End the trial and the proposer, whatever they do; the published version stays. Nobody takes in looks any more."""
         self._stopping.set()
+        self._serving.looks.takers = ()  # they hold variants
         self._serving.end_trial()
         self._proposer.give_up()
 

@@ -21,9 +21,9 @@ from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.short_turns import SHORT_TURNS
 
 MOST_WAITING = 256
-"""Looks that wait for a thread of learning; where none comes, a request takes them in."""
+"""Looks that wait for a thread of learning; where none comes, requests take them in."""
 AT_ONCE = 8
-"""Looks that are taken in before other threads get their turn."""
+"""Looks that are taken in before other threads get their turn, and by one request."""
 
 
 class Trial(Protocol):
@@ -80,15 +80,19 @@ class Looks:
         self._waiting.append(look)
         if len(self._waiting) >= MOST_WAITING and self._taking.acquire(blocking=False):
             try:
-                self._give(len(self._waiting))
+                self._give(AT_ONCE)
             finally:
                 self._taking.release()
 
     def take_in(self) -> None:
         """Take in all that wait now; requests get their turn in between."""
-        if not self._waiting:
-            return
-        with self._taking, SHORT_TURNS:
+        with self._taking:
+            if not self._waiting:
+                return
+            self._give_all()
+
+    def _give_all(self) -> None:
+        with SHORT_TURNS:
             for _ in range(1 + len(self._waiting) // AT_ONCE):
                 self._give(AT_ONCE)
                 time.sleep(0)

@@ -9,21 +9,24 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from autotune.isa.program import Program
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.resources import program_bytes
 from autotune.runtime.online.memory_room import FREE_SHARE, free_bytes
-from autotune.targets.native.running.executable import Executable
 
 Owner = TypeVar("Owner")
-Holder = TypeVar("Holder")
+Holder = TypeVar("Holder", bound="_HasTable")
 MOST_BYTES = 256 << 20
 """Size of the room on a machine with memory to spare."""
+
+
+class _HasTable(Protocol):
+    @property
+    def table(self) -> ProgramTable: ...
 
 
 @dataclass(slots=True)
@@ -122,23 +125,20 @@ class ProgramRoom:
         return found
 
 
-def held_bytes(table: ProgramTable) -> int:
-    """Return the memory of a table: its programs, each once, and the arenas of its executable so far. Tables share packed weights."""
-    return sum(map(program_bytes, _programs(table))) + _arena_bytes(table.executable)
+def programs_bytes(table: ProgramTable) -> int:
+    """Return the memory of a table's programs, each once. Tables share packed weights."""
+    programs = {id(step.program): step.program for step in table.group_steps}
+    return sum(map(program_bytes, programs.values()))
 
 
-def _programs(table: ProgramTable) -> Iterable[Program]:
-    return {id(step.program): step.program for step in table.group_steps}.values()
-
-
-def _arena_bytes(executable: Executable | None) -> int:
-    return 0 if executable is None else executable.memory_bytes
+def arenas_bytes(table: ProgramTable) -> int:
+    """Return the memory for intermediates of a table's executable so far; 0 without one."""
+    return 0 if table.executable is None else table.executable.memory_bytes
 
 
 def hold_programs(
     owner: Owner,
     holder: Holder,
-    table: ProgramTable,
     seconds: float,
     uses: Callable[[Holder], int],
     give_up: Callable[[Owner, Holder], None],
@@ -148,11 +148,11 @@ def hold_programs(
     ``owner`` gives the holder up when its turn comes. Neither is kept alive.
     """
     held, ours = weakref.ref(holder), weakref.ref(owner)
-    in_programs = sum(map(program_bytes, _programs(table)))
-    executable = None if table.executable is None else weakref.ref(table.executable)
+    in_programs = programs_bytes(holder.table)
 
     def size() -> int:
-        return in_programs + (0 if executable is None else _arena_bytes(executable()))
+        one = held()
+        return in_programs + (0 if one is None else arenas_bytes(one.table))
 
     def used() -> int:
         one = held()

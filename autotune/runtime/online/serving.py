@@ -104,12 +104,13 @@ class Serving:
         outputs, trace = execute(table, self._target, inputs)
         costs = _nanoseconds if self._costs is None else self._costs
         taken = costs(trace)
+        self.looks.take_in()  # in the order in which requests ended
         if burst is None:
             self._window.add(table, taken)
         if trial is not None:
             trial.note(taken, burst)
         if runs >= self._offered_at:
-            self._offered_at = runs + EVERY
+            self._offered_at = runs + EVERY * (1 if tick is None else self.watched)
             self.samples.offer(inputs)
         return outputs, trace
 
@@ -120,7 +121,9 @@ class Serving:
         return self._window.is_full and self.pace.is_here
 
     def _watch(self, trial: Trial) -> None:
-        self.first_tick, self.end_tick = trial.window
+        under_way = self._trial
+        if under_way is not None and under_way[0] is trial:
+            self.first_tick, self.end_tick = trial.window
 
     def begin_trial(self, trial: Trial, proposed: Sequence[ProgramTable]) -> None:
         """Let proposed versions serve the requests that the trial takes, the next one on if it likes."""
@@ -129,6 +132,7 @@ class Serving:
             trial.note(known[-1], None)  # what the first burst finds before it
         for table in proposed:
             self.published.prepare(table)
+        self.first_tick = self.end_tick = 0
         self._trial = trial, proposed
 
     def end_trial(self) -> None:

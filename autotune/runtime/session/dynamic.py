@@ -137,9 +137,7 @@ class DynamicSession:
 
     def _hold(self, session: GraphSession, seconds: float) -> None:
         """Count the memory of a part's programs, which took so long to make; others of the process may have to go for it."""
-        hold_programs(
-            self, session, session.table, seconds, lambda x: x.runs, DynamicSession._give_up
-        )
+        hold_programs(self, session, seconds, lambda x: x.runs, DynamicSession._give_up)
 
     def _give_up(self, session: GraphSession) -> None:
         """Let a bucket or the version of a shape go; its next run is that of a new shape. Pieces and bodies of control flow stay."""

@@ -69,7 +69,8 @@ class GraphSession:
         self.history = SessionProfile(self.target.spec.profile_id) if history is None else history
         self._profile = self.history.whole if history is None else history.open_graph()
         self._unseen = self._skipped = 0
-        """Requests that learning need not see next, and those since it saw one. A count that is lost between threads does no harm."""
+        """Requests that learning need not see next, and those that will have run since it saw one. Between threads a count may be lost,
+        or be too high, which does no harm."""
         self._last_run: RunTrace | None = None
         self._closing = threading.Lock()
         self._closed = False
@@ -138,14 +139,19 @@ class GraphSession:
         return done
 
     def _turn(self) -> tuple[int, int] | None:
-        """Return the number of a request that learning looks at, and how many it stands for; None where each is seen. The next
-        ones run unseen, until ``_end_turn`` says that fewer do."""
+        """Return the number of a request that learning looks at, and how many it stands for; None where each is seen.
+
+        Says how many run unseen next; ``_end_turn`` may say that fewer do.
+        """
         quiet = self._learners.quiet
         if quiet is None:
             return None
+        if self._unseen > 0:  # another thread was faster
+            return quiet.count(1), 1
         count = 1 + self._skipped
-        self._unseen = self._skipped = quiet.watched - 1
-        return quiet.count(count), count
+        tick = quiet.count(count)
+        self._unseen = self._skipped = quiet.unseen(tick)
+        return tick, count
 
     def _end_turn(self, tick: int) -> None:
         quiet, left = self._learners.quiet, self._unseen

@@ -274,12 +274,14 @@ class Learners:
         """Stop them all. Raises ``AutotuneError`` when the learning failed."""
         if self.specialiser is not None:
             self.specialiser.stop()
-        if self.tuner is not None:
-            self.tuner.looks.take_in()
         with ExitStack() as closing:  # all of them, whatever one raises; the queue first
-            for one in (self.trainer, self.tuner, self._placed, self._queue):
+            for one in (self.trainer, self.tuner, self._placed):
                 if one is not None:
                     closing.callback(one.close)
+            if self.tuner is not None:
+                closing.callback(self.tuner.looks.take_in)
+            if self._queue is not None:
+                closing.callback(self._queue.close)
 
 
 def _taker(

@@ -17,7 +17,7 @@ from autotune.runtime.execution.memory_plan import MemoryPlan, memory_plan
 from autotune.runtime.execution.native_table import link_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, compile_table
-from autotune.runtime.online.program_room import held_bytes
+from autotune.runtime.online.program_room import arenas_bytes
 from autotune.runtime.session.session import Session
 from autotune.targets.native.running.run_memory import OneBlock
 from autotune.targets.opening import target as open_target
@@ -97,7 +97,7 @@ def test_a_session_tells_an_arena_for_each_run_at_once() -> None:
     session = Session("mlp", target="cpu:1")
     executable = session.table.executable
     assert executable is not None
-    one, before = session.status().memory.arena_bytes, held_bytes(session.table)
+    one, before = session.status().memory.arena_bytes, arenas_bytes(session.table)
     assert one == memory_plan(session.table).arena_bytes == executable.memory_bytes > 0
     memory = executable._memory
     if isinstance(memory, OneBlock):
@@ -106,4 +106,4 @@ def test_a_session_tells_an_arena_for_each_run_at_once() -> None:
     for block in blocks:
         memory.give(block)
     assert session.status().memory.arena_bytes == 2 * one
-    assert held_bytes(session.table) == before + one
+    assert arenas_bytes(session.table) == before + one

@@ -9,10 +9,15 @@ import onnx
 import pytest
 
 from autotune.runtime.execution.event import EventKind
+from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.online import program_room
-from autotune.runtime.online.program_room import ProgramRoom, held_bytes
+from autotune.runtime.online.program_room import ProgramRoom, arenas_bytes, programs_bytes
 from autotune.runtime.session.dynamic import DynamicSession
 from autotune.runtime.session.session import Session
+
+
+def held_bytes(table: ProgramTable) -> int:
+    return programs_bytes(table) + arenas_bytes(table)
 
 
 class Programs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -116,6 +117,35 @@ def test_a_trial_sees_the_requests_of_its_window(resting: tuple[GraphSession, Ar
     for _ in range(20):
         network.run(inputs)
     assert not noted
+
+
+def test_callers_at_once_are_all_seen_in_the_window_of_a_trial(
+    resting: tuple[GraphSession, Arrays],
+) -> None:
+    network, inputs = resting
+    noted: set[int] = set()
+    tuner: Any = network._learners.tuner
+    first = tuner._serving.runs + 4 * MOST_APART
+
+    class Trial:
+        window = first, first + 400
+
+        def take(self, request: int) -> None:
+            noted.add(request)
+
+        def note(self, *_: object) -> None:
+            pass
+
+    def call() -> None:
+        while tuner._serving.runs < first + 400:
+            network.run(inputs)
+
+    tuner._serving.begin_trial(Trial(), [])
+    with ThreadPoolExecutor(4) as pool:
+        for one in [pool.submit(call) for _ in range(4)]:
+            one.result()
+    seen = noted & set(range(first, first + 400))
+    assert len(seen) >= 390, "some were under way when it began"
 
 
 def test_requests_are_profiled_whether_watched_or_not(
