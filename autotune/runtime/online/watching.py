@@ -2,9 +2,9 @@
 
 import math
 
-MOST_APART = 64
-"""Requests of which one is watched where they are short."""
-LOOK_SECONDS, SHARE = 3e-5, 0.004
+MOST_APART = 256
+"""Requests of which one is watched where they are short: so few that the slowest in a hundred are others."""
+LOOK_SECONDS, SHARE = 3e-5, 0.001
 """Time that a look takes of a request, and the share of all requests' time that looks may take. What a request touches beside its
 network costs most: the caches hold none of it."""
 ON_TRIAL = -1

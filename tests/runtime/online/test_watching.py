@@ -78,7 +78,7 @@ def test_long_requests_are_all_watched(resting: tuple[GraphSession, Arrays]) -> 
     window = tuner._serving._window
     assert tuner._serving.seconds() is not None
     assert tuner._serving.watched == MOST_APART, "this network takes microseconds"
-    tuner._serving.watched = requests_apart(0.01)
+    tuner._serving.watched = requests_apart(0.1)
     for _ in range(MOST_APART):
         network.run(inputs)
     tuner.looks.take_in()
