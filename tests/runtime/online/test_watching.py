@@ -91,20 +91,11 @@ def test_long_requests_are_all_watched(resting: tuple[GraphSession, Arrays]) -> 
 
 def test_a_trial_sees_the_requests_of_its_window(resting: tuple[GraphSession, Arrays]) -> None:
     network, inputs = resting
-    noted: list[int] = []
     tuner: Any = network._learners.tuner
     first = tuner._serving.runs + 2 * MOST_APART
-
-    class Trial:
-        window = first, first + 10
-
-        def take(self, request: int) -> None:
-            noted.append(request)
-
-        def note(self, *_: object) -> None:
-            assert noted
-
-    tuner._serving.begin_trial(Trial(), [])
+    trial = _Noting((first, first + 10))
+    noted = trial.taken
+    tuner._serving.begin_trial(trial, [])
     for _ in range(5 * MOST_APART):
         network.run(inputs)
     others = [one for one in noted if not first <= one < first + 10]
@@ -123,28 +114,19 @@ def test_callers_at_once_are_all_seen_in_the_window_of_a_trial(
     resting: tuple[GraphSession, Arrays],
 ) -> None:
     network, inputs = resting
-    noted: set[int] = set()
     tuner: Any = network._learners.tuner
     first = tuner._serving.runs + 4 * MOST_APART
-
-    class Trial:
-        window = first, first + 400
-
-        def take(self, request: int) -> None:
-            noted.add(request)
-
-        def note(self, *_: object) -> None:
-            pass
+    trial = _Noting((first, first + 400))
 
     def call() -> None:
         while tuner._serving.runs < first + 400:
             network.run(inputs)
 
-    tuner._serving.begin_trial(Trial(), [])
+    tuner._serving.begin_trial(trial, [])
     with ThreadPoolExecutor(4) as pool:
         for one in [pool.submit(call) for _ in range(4)]:
             one.result()
-    seen = noted & set(range(first, first + 400))
+    seen = set(trial.taken) & set(range(first, first + 400))
     assert len(seen) >= 390, "some were under way when it began"
 
 
@@ -174,6 +156,20 @@ def test_the_first_request_on_a_version_opens_no_history(
         requests.setattr(GraphProfile, "_open", None)
         network.run(inputs)
         assert network.last_run.layout is network.table.layout
+
+
+class _Noting:
+    """A trial that keeps the numbers of the requests it is asked about, and takes none."""
+
+    def __init__(self, window: tuple[int, int]) -> None:
+        self.window = window
+        self.taken: list[int] = []
+
+    def take(self, request: int) -> None:
+        self.taken.append(request)
+
+    def note(self, *_: object) -> None:
+        assert self.taken
 
 
 class _EveryRequest:
