@@ -6,6 +6,7 @@ looked at, more than a small network takes.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -78,7 +79,12 @@ class Looks:
     def add(self, look: Look) -> None:
         """Leave a look for those who take it in."""
         self._waiting.append(look)
-        if len(self._waiting) >= MOST_WAITING and self._taking.acquire(blocking=False):
+        if len(self._waiting) >= MOST_WAITING:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Take in a few that wait, unless another thread does; for requests."""
+        if self._waiting and self._taking.acquire(blocking=False):
             try:
                 self._give(AT_ONCE)
             finally:
@@ -86,14 +92,8 @@ class Looks:
 
     def take_in(self) -> None:
         """Take in all that wait now; requests get their turn in between."""
-        with self._taking:
-            if not self._waiting:
-                return
-            self._give_all()
-
-    def _give_all(self) -> None:
-        with SHORT_TURNS:
-            for _ in range(1 + len(self._waiting) // AT_ONCE):
+        with self._taking, SHORT_TURNS:
+            for _ in range(math.ceil(len(self._waiting) / AT_ONCE)):
                 self._give(AT_ONCE)
                 time.sleep(0)
 

@@ -80,10 +80,14 @@ class Serving:
 
     def note(self, inputs: Mapping[str, Array], look: Look, tick: int) -> None:
         """Take note of a request that ran by a version that was chosen; its look is taken in later."""
-        if tick >= self._offered_at:
-            self._offered_at = tick + EVERY * self.watched
-            self.samples.offer(inputs)
+        self._offer(inputs, tick, EVERY * self.watched)
         self.looks.add(look)
+
+    def _offer(self, inputs: Mapping[str, Array], tick: int, apart: int) -> None:
+        """Have inputs copied for checks, and then none of so many requests."""
+        if tick >= self._offered_at:
+            self._offered_at = tick + apart
+            self.samples.offer(inputs)
 
     def _take_in(self, look: Look) -> None:
         taken = _nanoseconds(look.trace)
@@ -104,14 +108,12 @@ class Serving:
         outputs, trace = execute(table, self._target, inputs)
         costs = _nanoseconds if self._costs is None else self._costs
         taken = costs(trace)
-        self.looks.take_in()  # in the order in which requests ended
+        self.looks.catch_up()  # in the order in which requests ended, where callers go both ways
         if burst is None:
             self._window.add(table, taken)
         if trial is not None:
             trial.note(taken, burst)
-        if runs >= self._offered_at:
-            self._offered_at = runs + EVERY * (1 if tick is None else self.watched)
-            self.samples.offer(inputs)
+        self._offer(inputs, runs, EVERY if tick is None else EVERY * self.watched)
         return outputs, trace
 
     @property

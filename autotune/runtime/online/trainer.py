@@ -108,9 +108,10 @@ class OnlineTrainer(Generic[M]):
             return tuple(self._events)
 
     def observe(self, trace: RunTrace, count: int = 1, ago_seconds: float = 0.0) -> None:
-        """Take one finished run, which ended so long ago; with it the session has finished ``count`` more. Returns at once. Of short runs on this
-        machine some are looked at, as many as the drift detector takes; each stands for those before it. They are held until the
-        next hand-over.
+        """Take one finished run, which ended ``ago_seconds`` ago; with it the session has finished ``count`` more.
+
+        Returns at once. Of short runs on this machine some are looked at, as many as the drift detector takes; each stands for
+        those before it. They are held until the next hand-over.
 
         When recording is so far behind that its backlog is full, the oldest run is dropped, and an
         event says so.

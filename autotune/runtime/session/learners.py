@@ -183,7 +183,8 @@ class Learners:
     ) -> tuple[dict[str, npt.NDArray[Any]], RunTrace] | None:
         """Run inputs as a user gives them by the version that is chosen for them, and leave a look for learning.
 
-        ``turn`` is the number of the request, and how many requests it stands for. Returns None, and runs nothing, where ``execute_as_given`` does, or where learning sees each request.
+        ``turn`` is the number of the request, and how many requests it stands for. Returns None, and runs nothing, where
+        ``execute_as_given`` does, or where learning sees each request.
         """
         quiet, specialiser = self.quiet, self.specialiser
         if quiet is None:

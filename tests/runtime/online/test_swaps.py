@@ -44,9 +44,8 @@ def test_a_thousand_swaps_under_four_threads(threads: int) -> None:
             for name, value in expected[at].items():
                 np.testing.assert_allclose(outputs[name], value, rtol=1e-5, atol=1e-6)
             count += 1
-            time.sleep(
-                0
-            )  # four threads that never rest keep the interpreter from a fifth, on some kernels for 0.1 s each time
+            # four threads that never rest keep the interpreter from a fifth, on some kernels for 0.1 s each time
+            time.sleep(0)
         return count
 
     gone: list[weakref.ref[object]] = []
