@@ -16,7 +16,8 @@ from autotune.fusion.nest import Nest
 from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
-from autotune.graph.passes import simplify, winograd
+from autotune.graph.passes import simplify, strassen, winograd
+from autotune.isa.formats import Formats
 from autotune.operators.axes import Layout
 from autotune.runtime.execution.execution import execute
 from autotune.runtime.execution.native_table import link_table
@@ -41,10 +42,23 @@ times that (docs/decisions/0023-small-winograd-tiles.md)."""
 
 def imported(drawn: DrawnModel, spec: HardwareSpec, accuracy: Accuracy = Accuracy.EXACT) -> Graph:
     """The simplified graph of a drawn model, laid out for a machine, with the algorithms that an accuracy
-    allows: of Winograd's convolutions also those that are too small to gain, as drawn models are."""
-    graph = translate(drawn.model, "drawn", {})
-    with patch.multiple(winograd, MIN_CHANNELS=1, MIN_TILES=1):
-        return simplify(graph, Layout(spec.layout), accuracy).graph
+    allows: of Winograd's convolutions and Strassen's products also those that are too small to gain, as drawn
+    models are."""
+    graph, formats = translate(drawn.model, "drawn", {}), Formats(macs_per_byte=1)
+    with (
+        patch.multiple(winograd, MIN_CHANNELS=1, MIN_TILES=1),
+        patch.multiple(
+            strassen,
+            MIN_ROWS=2,
+            MIN_CHANNELS=2,
+            LANES=1,
+            LEAST_COLUMNS=1,
+            ADDED=0,
+            LEAST_SAVED=0,
+            LEAST_NONZERO=0,
+        ),
+    ):
+        return simplify(graph, Layout(spec.layout), accuracy, formats=formats).graph
 
 
 def drawn_table(graph: Graph, spec: HardwareSpec, draw: st.DrawFn) -> ProgramTable:

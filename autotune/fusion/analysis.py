@@ -8,6 +8,7 @@ from autotune.errors import ScheduleError
 from autotune.fusion.buffers import BufferTable
 from autotune.fusion.group import Group
 from autotune.fusion.nest import (
+    BY_FACTORS,
     MAX_RANK,
     Buffer,
     BufferRole,
@@ -28,6 +29,7 @@ from autotune.operators.axis_map import Footprint, full
 from autotune.operators.contraction import is_depthwise
 from autotune.operators.families import input_footprint
 from autotune.operators.op import Family, Op, OpKind
+from autotune.operators.strassen import scratch_footprints
 from autotune.operators.winograd_conv import padded_footprint, tile_footprints
 
 STRIDED = frozenset((Family.TRANSPOSE, Family.SLICE, Family.PAD, Family.EXPAND))
@@ -199,7 +201,7 @@ class _NestBuilder:
         if op.family is Family.CONV and not is_depthwise(op, self.types):
             k_extent = self.types[op.inputs[1]].shape[op.axes.in_channel]
             free = op.int("group") == 1
-        elif op.family is Family.WINOGRAD:  # its points are no sum, but come in pieces as well
+        elif op.family in BY_FACTORS:  # their products are no sum, but come in pieces as well
             k_extent, free = self.types[op.inputs[1]].shape[0], True
         elif op.family is Family.MATMUL:
             shape = self.types[op.inputs[0]].shape
@@ -241,6 +243,9 @@ class _NestBuilder:
         if op.family is Family.WINOGRAD:
             tiles = tile_footprints(op, footprint, self.types)
             return tuple(self.buffers.add(Buffer(BufferRole.TEMP, op.output, f)) for f in tiles)
+        if op.family is Family.STRASSEN:
+            parts = scratch_footprints(op, footprint, self.types)
+            return tuple(self.buffers.add(Buffer(BufferRole.TEMP, op.output, f)) for f in parts)
         if op.family is Family.SOFTMAX:
             online = self.regions.online
             words = STATE_WORDS if online is not None and op.output == online.softmax else 1

@@ -19,6 +19,7 @@ from autotune.operators.axis_map import Footprint
 from autotune.operators.contraction import channels_per_group
 from autotune.operators.families import input_footprint
 from autotune.operators.op import Family, Op, OpKind
+from autotune.operators.strassen import halved_axis
 from autotune.operators.tensor import TensorType
 from autotune.operators.winograd_conv import winograd_tile
 
@@ -35,6 +36,8 @@ MAX_STAGES, MAX_SIDES = 4, 2
 """Operators of one vector pass, and the operands that they read besides the first one's."""
 ADDRESS_LOOPS = 2
 """Loops that the address of an operand may depend on."""
+BY_FACTORS = frozenset((Family.WINOGRAD, Family.STRASSEN))
+"""Families of several products, one for each part of a transformed weight; the first axis of the weight counts them."""
 EPILOGUE_FNS = frozenset((OpKind.RELU, OpKind.LEAKY_RELU, OpKind.CLIP))
 
 
@@ -179,7 +182,7 @@ class Stage:
 class Contraction:
     """A reduction on the matrix unit: its extent, and True if it may be split.
 
-    For Winograd's convolution it is the points, with a product each.
+    For Winograd's convolution and for Strassen's product it is the parts of the weight, with a product each.
     """
 
     k_extent: int
@@ -321,6 +324,9 @@ def _cuts(op: Op, types: Mapping[str, TensorType]) -> tuple[tuple[int, int], ...
     """Return output dimensions of an operator with the multiple that tiles along them must have."""
     if op.family is Family.WINOGRAD:
         return tuple((d, winograd_tile(op, types)) for d in op.axes.spatial)
+    if op.family is Family.STRASSEN:
+        shape = types[op.output].shape
+        return (halved_axis(shape), 2), (len(shape) - 1, 2 * op.int("block"))
     sizes = channels_per_group(op, types)
     return () if sizes is None else ((op.axes.channel, sizes[1]),)
 
@@ -365,7 +371,7 @@ def _read_operands(
     for index, x in enumerate(stage.op.inputs):
         if stage.op.family is Family.GATHER and index == 0:
             continue  # the table stays in DRAM
-        factor = index < 2 and stage.op.family is not Family.WINOGRAD
+        factor = index < 2 and stage.op.family not in BY_FACTORS
         contraction = stage.contraction if factor else None
         operands.append(read(x, stage.operands[index], nest.need(stage, index), contraction))
     for side in stage.sides:
@@ -386,7 +392,7 @@ def k_axis(op: Op, index: int, shape: tuple[int, ...]) -> int | None:
     """Return the axis of input ``index`` that a contraction reduces over and may split."""
     if op.family is Family.CONV:
         return (op.axes.channel, op.axes.in_channel, None)[index]
-    if op.family is Family.WINOGRAD:
+    if op.family in BY_FACTORS:
         return 0 if index == 1 else None
     rank = len(shape)
     if index == 0:

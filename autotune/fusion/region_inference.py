@@ -148,7 +148,11 @@ def _whole(group: Group, op: Op, footprint: Footprint) -> frozenset[int]:
 
     They are the operator's own, and channels in groups that root tiles do not align with.
     """
-    channel, types = op.axes.channel, group.type_of
+    types = group.type_of
+    if op.family is Family.STRASSEN:
+        last = len(footprint) - 1
+        return frozenset[int]() if footprint[last].is_identity() else frozenset((last,))
+    channel = op.axes.channel
     if channels_per_group(op, types) is None or footprint[channel].is_identity():
         return whole_dims(op, types)
     return frozenset((channel,))

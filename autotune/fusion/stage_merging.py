@@ -53,7 +53,8 @@ class StageMerger:
             return None
         made = self.regions.makes(other)
         is_row = self.regions.shape(other) == self.regions.shape(output)[-1:]
-        if op.family is Family.MATMUL and epilogue.bias is None and is_row and not made:
+        by_rows = op.family in (Family.MATMUL, Family.STRASSEN)
+        if by_rows and epilogue.bias is None and is_row and not made:
             row = self.regions.footprints[user.output][-1:]
             return replace(epilogue, bias=self.buffers.load(other, row))
         index = user.inputs.index(other)
@@ -61,6 +62,8 @@ class StageMerger:
         if epilogue.residual is not None or not (made or self._at_hand(other, need)):
             return None
         if op.family is Family.WINOGRAD and self._is_ragged(op):
+            return None
+        if op.family is Family.STRASSEN:  # its products add what others have made
             return None
         buffer = None if made else self.buffers.load(other, need)
         return replace(epilogue, residual=SideOperand(other, need, buffer))

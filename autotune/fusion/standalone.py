@@ -46,4 +46,6 @@ def _depth(reader: Op, group: Group, shape: tuple[int, ...]) -> int:
         return math.prod(shape) // shape[reader.axes.out_channel]
     if reader.family is Family.MATMUL:
         return shape[-1] if reader.int("trans_b") else shape[-2]
+    if reader.family is Family.STRASSEN:
+        return 2 * shape[1]
     return 0

@@ -26,7 +26,9 @@ class Accuracy(StrEnum):
     (greatest minus least) of the exact sum; EXACT is within 1.5e-6. Over the shipped networks both
     are within 4e-5 of the range of a network's outputs
     (docs/decisions/0023-small-winograd-tiles.md). Infinity or NaN in one pixel spreads over the
-    tiles that read it. Convolutions of 1×1 may be made before their image is resized, within the same bound.
+    tiles that read it. Convolutions of 1×1 may be made before their image is resized, within the same bound. Large products
+    by a constant matrix may be Strassen's, within the same bound of the product's range; infinity or NaN in one
+    row spreads to another one of the same element of a batch.
 
     FAST also allows F(4×4, 3×3) of more channels, and products without the zero blocks of their
     weights. The latter are exact for finite numbers; infinity and NaN do not pass through them.
@@ -69,4 +71,5 @@ def accuracy_of(graph: Graph) -> Accuracy:
     close = all(allows(Accuracy.CLOSE, FORMS[points], depth) for points, depth, _ in weights)
     if not close or any(zero_blocks(op) is not None for op in graph.ops):
         return Accuracy.FAST
-    return Accuracy.CLOSE if weights else Accuracy.EXACT
+    is_close = any(op.family in (Family.WINOGRAD, Family.STRASSEN) for op in graph.ops)
+    return Accuracy.CLOSE if is_close else Accuracy.EXACT

@@ -13,6 +13,7 @@ from autotune.graph.graph import Graph
 from autotune.operators.families import FAMILIES
 from autotune.operators.family import Work
 from autotune.operators.op import Family, Op, OpKind
+from autotune.operators.strassen import strassen_squares
 from autotune.operators.tensor import Array
 from autotune.operators.winograd_conv import winograd_squares
 
@@ -69,8 +70,13 @@ def _deviation(op: Op, inputs: Sequence[Array64], result: Array64) -> Array64:
     if row.work is not Work.MATRIX and op.kind not in SUMS:
         return own
     squares = [np.square(x) for x in inputs]
-    is_winograd = op.family is Family.WINOGRAD
-    total = winograd_squares(op, squares) if is_winograd else _result(op, squares)
+    match op.family:
+        case Family.WINOGRAD:
+            total = winograd_squares(op, squares)
+        case Family.STRASSEN:
+            total = strassen_squares(op, squares)
+        case _:
+            total = _result(op, squares)
     shapes = [x.shape for x in inputs]
     terms = max(1.0, row.operations(op, shapes, result.shape) / max(1, prod(result.shape)))
     if op.kind in MEANS:  # of n numbers: each is divided by n, its square by n²

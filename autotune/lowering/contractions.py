@@ -23,13 +23,16 @@ from autotune.isa.formats import Format
 from autotune.isa.functions import When
 from autotune.isa.tile import TileWriter, View
 from autotune.kernels.emit import contraction, winograd
+from autotune.lowering import strassen
 from autotune.lowering.conversion import convert
+from autotune.lowering.joint_rows import joint_rows
 from autotune.lowering.resident_tiles import Piece, ResidentTiles
 from autotune.lowering.tiles import Origin
 from autotune.lowering.vector_operators import scalars
 from autotune.operators.axes import CHANNELS_LAST
 from autotune.operators.contraction import channels_per_group
 from autotune.operators.op import Family, Op
+from autotune.operators.strassen import FACTORS, Factor, halved_axis
 from autotune.operators.tensor import TensorType
 from autotune.operators.winograd_conv import POINT
 
@@ -37,6 +40,9 @@ from autotune.operators.winograd_conv import POINT
 def contract(writer: TileWriter, resident: ResidentTiles, stage: Stage, result: View) -> None:
     """Emit the contraction of ``stage`` into ``result``; for Winograd its products and the way
     back. Sums of integers become float32 numbers in place."""
+    if stage.op.family is Family.STRASSEN:
+        _strassen(writer, resident, stage, result)
+        return
     _pieces(writer, resident, stage, result)
     if stage.op.zeros is not None:
         convert(writer, result, result, Format.FP32, Format.INT32)
@@ -46,8 +52,8 @@ def contract(writer: TileWriter, resident: ResidentTiles, stage: Stage, result: 
 
 
 def prepare(writer: TileWriter, resident: ResidentTiles, stage: Stage) -> None:
-    """Emit the set-up of a contraction: the transform of Winograd's input, the made factors of a
-    product of integers in their own format.
+    """Emit the set-up of a contraction: the transform of Winograd's input, the sums of Strassen's, the made
+    factors of a product of integers in their own format.
 
     It runs once for all tiles of the result that it serves.
     """
@@ -55,6 +61,8 @@ def prepare(writer: TileWriter, resident: ResidentTiles, stage: Stage) -> None:
         narrow = resident.temp(temp).view
         wide = resident.operand(stage, index)
         convert(writer, narrow, wide, narrow.format, Format.FP32)
+    if stage.op.family is Family.STRASSEN:
+        strassen.add_inputs(writer, _quarters(resident, stage))
     if stage.op.family is Family.WINOGRAD:
         there = resident.temp(stage.temps[0]).view
         winograd.there(writer, there, resident.operand(stage, 0))
@@ -135,6 +143,27 @@ def _formats(op: Op, factors: Sequence[View]) -> dict[str, int]:
     }
 
 
+def _strassen(writer: TileWriter, resident: ResidentTiles, stage: Stage, result: View) -> None:
+    """Emit Strassen's product into ``result``, the factors of its weight piece by piece."""
+    op, shape = stage.op, resident.types[stage.op.output].shape
+    accumulators = resident.temp(stage.temps[1]).view
+    epilogue = _epilogue(resident, stage, When.ALWAYS)
+    blocks = strassen.blocks_of(result, accumulators, halved_axis(shape), op.int("block"), epilogue)
+    products = strassen.Products(writer, _quarters(resident, stage), blocks, shape)
+    assert stage.contraction is not None
+    size = resident.schedule.k_tile[stage.contraction]
+    for first in range(0, FACTORS, size):
+        piece = Origin(first, ()), min(size, FACTORS - first)
+        weight = _factor(writer, resident, stage, 1, piece)
+        for factor in range(first, first + piece[1]):
+            products.emit(Factor(factor), weight.slice(0, factor - first, 1).drop(0))
+
+
+def _quarters(resident: ResidentTiles, stage: Stage) -> strassen.Halves:
+    axis = halved_axis(resident.types[stage.op.output].shape)
+    return strassen.quarters(resident.operand(stage, 0), resident.temp(stage.temps[0]).view, axis)
+
+
 def _points(writer: TileWriter, resident: ResidentTiles, stage: Stage, piece: Piece) -> None:
     """Emit the products of some points of Winograd's convolution."""
     weight = _factor(writer, resident, stage, 1, piece)
@@ -173,7 +202,8 @@ def _epilogue(resident: ResidentTiles, stage: Stage, when: When) -> dict[str, ob
     fields: dict[str, object] = {"epilogue": int(when)}
     if bias is not None:
         fields["view"] = resident.loaded[bias].view
-        fields["bias_axis"] = 2 if stage.op.family is Family.MATMUL else 1
+        by_rows = stage.op.family in (Family.MATMUL, Family.STRASSEN)
+        fields["bias_axis"] = 2 if by_rows else 1
     if residual is not None:
         fields["residual"] = resident.side(residual)
     if fn is not None:
@@ -204,30 +234,9 @@ def compute_contraction(
     a = _swap_last(left) if op.int("trans_a") else left
     b = _swap_last(right) if op.int("trans_b") else right
     if all(n == 1 for n in b.sizes[:-2]):
-        result, a, epilogue = _with_joint_rows(result, a, epilogue, types[op.output].shape)
+        result, a, epilogue = joint_rows(result, a, epilogue, types[op.output].shape)
         b = View(b.storage, b.offset, b.terms, b.sizes[-2:], b.strides[-2:])
     contraction.matmul(writer, result, a, b, reduction, epilogue)
-
-
-def _with_joint_rows(
-    result: View, a: View, epilogue: dict[str, object], shape: tuple[int, ...]
-) -> tuple[View, View, dict[str, object]]:
-    """Join the innermost batch axes to the rows, of a product by one matrix for all of them.
-
-    Rows of a tile that cuts the result's ``shape`` are evenly spaced in the scratchpad alone, so
-    they stay apart: a machine that works in place reads them where the tensor lies.
-    """
-    residual = epilogue.get("residual")
-    added = [residual.broadcast(result.sizes)] if isinstance(residual, View) else []
-    views = [result, a.broadcast((*result.sizes[:-2], *a.sizes[-2:])), *added]
-    whole = result.sizes[-2] == shape[-2]
-    for axis in reversed(range(result.rank - 2)):
-        batch, rows = views[0].sizes[axis : axis + 2]
-        if min(batch, rows) > 1 and not (whole and all(view.joins(axis) for view in views)):
-            break
-        views = [view.join(axis) for view in views]
-        whole = whole and batch == shape[axis]
-    return views[0], views[1], {**epilogue, "residual": views[2]} if added else epilogue
 
 
 def winograd_back(

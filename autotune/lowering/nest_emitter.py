@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from autotune.fusion.nest import Nest, Stage
+from autotune.fusion.nest import BY_FACTORS, Nest, Stage
 from autotune.isa.tile import Node, TileWriter, View, row_major
 from autotune.kernels.emit import movement
 from autotune.lowering import online_softmax
@@ -97,7 +97,7 @@ class NestEmitter:
         """Return the depth at which all inputs of a contraction's preparation are resident."""
         if stage.narrowed:
             return max(self._depth(self.nest.buffers[i].footprint) for i in stage.temps)
-        if stage.op.family is not Family.WINOGRAD:
+        if stage.op.family not in BY_FACTORS:
             return self._depth(stage.footprint)
         return self._depth(self.nest.buffers[stage.temps[0]].footprint)
 

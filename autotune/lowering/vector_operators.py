@@ -96,7 +96,7 @@ def compute(
             elementwise.unary(writer, UnaryFn.COPY, result, source)
         case Family.RESHAPE:
             _copy_reshaped(writer, op, result, operands[0])
-        case Family.MATMUL | Family.WINOGRAD | Family.GATHER:
+        case Family.MATMUL | Family.WINOGRAD | Family.STRASSEN | Family.GATHER:
             raise AssertionError("it runs on another unit")
         case _:
             assert_never(op.family)

@@ -16,6 +16,7 @@ from autotune.operators.movement import CONCAT, EXPAND, GATHER, PAD, RESHAPE, SL
 from autotune.operators.normalisation import LAYER_NORM, SOFTMAX
 from autotune.operators.op import OPERATORS, Family, Op
 from autotune.operators.reduction import REDUCE
+from autotune.operators.strassen import STRASSEN
 from autotune.operators.tensor import Array
 from autotune.operators.window import POOL, SLIDE
 from autotune.operators.winograd_conv import WINOGRAD
@@ -24,6 +25,7 @@ FAMILIES: dict[Family, FamilyRow] = {
     Family.CONV: CONV,
     Family.WINOGRAD: WINOGRAD,
     Family.MATMUL: MATMUL,
+    Family.STRASSEN: STRASSEN,
     Family.UNARY: UNARY,
     Family.BINARY: BINARY,
     Family.POOL: POOL,

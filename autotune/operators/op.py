@@ -21,6 +21,7 @@ class Family(StrEnum):
     CONV = "conv"
     WINOGRAD = "winograd"
     MATMUL = "matmul"
+    STRASSEN = "strassen"
     UNARY = "unary"
     BINARY = "binary"
     POOL = "pool"
@@ -43,6 +44,7 @@ class OpKind(StrEnum):
     CONV = "conv"
     WINOGRAD_CONV = "winograd_conv"
     MATMUL = "matmul"
+    STRASSEN_MATMUL = "strassen_matmul"
     RELU = "relu"
     LEAKY_RELU = "leaky_relu"
     CLIP = "clip"
@@ -174,6 +176,8 @@ OPERATORS: dict[OpKind, OpRow] = {
         OpRow(OpKind.WINOGRAD_CONV, Family.WINOGRAD, (2, 3), ("pads",)),
         # numpy.matmul over the last two axes after the optional transposes; batch axes broadcast
         OpRow(OpKind.MATMUL, Family.MATMUL, (2, 2), ("trans_a", "trans_b"), optional=_PRODUCT),
+        # x [..,M,K], u [7,K/2,N/2] -> [..,M,N]: products of halves; N is in blocks of two halves of `block` columns
+        OpRow(OpKind.STRASSEN_MATMUL, Family.STRASSEN, (2, 2), ("block",)),
         # element by element, as the rows of isa/functions.py say
         _unary(OpKind.RELU, UnaryFn.RELU, "Relu"),
         _unary(OpKind.LEAKY_RELU, UnaryFn.LEAKY_RELU, "LeakyRelu"),

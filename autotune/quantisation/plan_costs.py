@@ -14,7 +14,7 @@ from autotune.quantisation.steps import Gains
 from autotune.tuner.objective import Objective
 from autotune.tuner.result import GroupResult, PlanResult
 
-_PRODUCTS = (Family.CONV, Family.WINOGRAD, Family.MATMUL)
+_PRODUCTS = (Family.CONV, Family.WINOGRAD, Family.MATMUL, Family.STRASSEN)
 
 
 def product_costs(

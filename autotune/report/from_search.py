@@ -202,6 +202,9 @@ def _macs(op: Op, item: GroupResult) -> int:
     elif op.family is Family.MATMUL:
         shape = types[op.inputs[0]].shape
         per_output = shape[-2] if op.int("trans_a") else shape[-1]
+    elif op.family is Family.STRASSEN:
+        factors, depth, _ = types[op.inputs[1]].shape
+        per_output = factors * depth // 4
     else:
         return 0
     return types[op.output].elements * per_output

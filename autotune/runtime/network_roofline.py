@@ -16,7 +16,7 @@ from autotune.tuner.bound.bound import LowerBound
 from autotune.tuner.bound.demand import Demand
 from autotune.tuner.bound.operator_work import nonzero_share, product_of
 
-_PRODUCTS = (Family.CONV, Family.MATMUL, Family.WINOGRAD)
+_PRODUCTS = (Family.CONV, Family.MATMUL, Family.WINOGRAD, Family.STRASSEN)
 
 
 def network_roofline(graph: Graph, spec: HardwareSpec) -> LowerBound:

@@ -80,25 +80,27 @@ def _extent(table: ScheduleTable, axis: AxisMap) -> Ints | int:
 
 
 def kept_words(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Words of what contractions make for other stages of a tile, for every row. Not those that
-    tiles have in common: to cut them smaller is to make more of them again."""
+    """Words of what contractions make for other stages of a tile, and of what Strassen's products make for each
+    other, for every row. Not those that tiles have in common: to cut them smaller is to make more of them again."""
     stored = {stage.result for stage in nest.stages if stage.output in nest.stores}
     made = {
         stage.result
         for stage in nest.stages
         if stage.contraction is not None and not _overlaps(stage.footprint)
     }
-    return _tile_words(nest, table, made - stored)
+    shared = {stage.temps[1] for stage in nest.stages if stage.op.family is Family.STRASSEN}
+    return _tile_words(nest, table, (made - stored) | shared)
 
 
 def passed_words(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Words of what other operators make for the contractions of a tile, for every row."""
+    """Words of what other operators make for the contractions of a tile, sums of quarters among them, for every row."""
     maker = {stage.output: stage for stage in nest.stages if not stage.view}
     read = [x for stage in nest.stages if stage.contraction is not None for x in stage.op.inputs]
     passed = {maker[x].result for x in read if x in maker and maker[x].contraction is None} - {
         stage.result for stage in nest.stages if stage.contraction is not None
     }
-    return _tile_words(nest, table, passed)
+    sums = {stage.temps[0] for stage in nest.stages if stage.op.family is Family.STRASSEN}
+    return _tile_words(nest, table, passed | sums)
 
 
 def _overlaps(footprint: Footprint) -> bool:

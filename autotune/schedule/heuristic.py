@@ -288,6 +288,8 @@ def _stage_operations(nest: Nest, stage: Stage) -> float:
     if stage.op.family is Family.WINOGRAD:
         points, depth, _ = weight
         return made * float(points * depth) / FORMS[points].tile ** 2
+    if stage.op.family is Family.STRASSEN:
+        return made * float(math.prod(weight[:2])) / 4
     if stage.op.family is Family.CONV:
         return made * math.prod(weight) / weight[stage.op.axes.out_channel]
     return float(made) * nest.contractions[stage.contraction].k_extent

@@ -1,4 +1,4 @@
-"""Forms of a network's 3×3 convolutions that a search chose, and what showed that they are faster."""
+"""Forms of a network's convolutions and products that a search chose, and what showed that they are faster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class FormChoice:
     """Forms that won against the rule's in whole runs, each network by its heuristic plan.
 
     They are those for ``macs_per_byte`` multiply-adds while a byte of weights arrives, and the rule's those for
-    ``usual`` ones. ``changed`` convolutions have another form by them.
+    ``usual`` ones. ``changed`` operators have another form by them.
     """
 
     macs_per_byte: int
@@ -24,12 +24,10 @@ class FormChoice:
     def statement(self) -> str:
         """One line in words."""
         plural = (
-            "convolution takes another form"
-            if self.changed == 1
-            else "convolutions take other forms"
+            "operator takes another form" if self.changed == 1 else "operators take other forms"
         )
         return (
-            f"{self.changed} {plural} (Winograd's or direct), those for {self.macs_per_byte} multiply-adds a byte instead of "
+            f"{self.changed} {plural} (Winograd's, Strassen's or direct), those for {self.macs_per_byte} multiply-adds a byte instead of "
             f"{self.usual}: {self.contest.gain:.3f} times the speed by heuristic plans (faster in {self.contest.wins} of "
             f"{self.contest.rounds} rounds)"
         )

@@ -118,6 +118,7 @@ WINDOW = {"strides": (1, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1), "channel
 ATTRIBUTES: dict[OpKind, dict[str, object]] = {
     OpKind.CONV: WINDOW | {"group": 1},
     OpKind.WINOGRAD_CONV: {"pads": (1, 1, 1, 1)},
+    OpKind.STRASSEN_MATMUL: {"block": 16},
     OpKind.MAX_POOL: WINDOW | {"kernel": (3, 3)},
     OpKind.AVERAGE_POOL: WINDOW | {"kernel": (3, 3), "count_include_pad": 1},
     OpKind.MATMUL: {"trans_a": 0, "trans_b": 0},
@@ -137,6 +138,7 @@ OTHERS: dict[Family, tuple[tuple[int, ...], ...]] = {
     Family.CONV: ((3, 3, 64, 96),),
     Family.WINOGRAD: ((36, 64, 96),),
     Family.MATMUL: ((64, 96),),
+    Family.STRASSEN: ((7, 32, 48),),
     Family.LAYER_NORM: ((64,), (64,)),
     Family.CONCAT: ((1, 32, 32, 32),),
     Family.GATHER: ((512,),),

@@ -68,6 +68,7 @@ def test_structure_tells_what_the_key_tells() -> None:
 ATTRIBUTES: dict[OpKind, dict[str, object]] = {
     OpKind.MAX_POOL: {"kernel": 2},
     OpKind.AVERAGE_POOL: {"kernel": [2, 2]},
+    OpKind.STRASSEN_MATMUL: {"block": 3},
     OpKind.SLIDING_SUM: {"axis": -1, "before": 1, "after": 1},
     OpKind.SOFTMAX: {"axis": -1},
     OpKind.LAYER_NORM: {"axis": -1},
@@ -83,6 +84,7 @@ SHAPES: dict[Family, tuple[tuple[int, ...], ...]] = {
     Family.CONV: (IMAGE, WEIGHT, (8,)),
     Family.WINOGRAD: ((1, 12, 12, 8), (36, 8, 8)),
     Family.MATMUL: ((12, 8), (8, 4)),
+    Family.STRASSEN: ((12, 8), (7, 4, 6)),
     Family.LAYER_NORM: (IMAGE, (12,)),
     Family.GATHER: ((100, 8), (3,)),
 }

@@ -24,5 +24,5 @@ def test_rules_by_kind_are_of_kinds_of_their_family() -> None:
 
 @pytest.mark.parametrize("family", Family)
 def test_contractions_alone_have_multiply_adds(family: Family) -> None:
-    contractions = {Family.CONV, Family.MATMUL, Family.WINOGRAD}
+    contractions = {Family.CONV, Family.MATMUL, Family.WINOGRAD, Family.STRASSEN}
     assert (FAMILIES[family].multiply_adds is no_operations) is (family not in contractions)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from autotune.tuner.reasons.rejected_fusion import RejectedFusion
 
 _UNSURE = "~"
+_BY_BYTES = frozenset(("winograd_conv", "strassen_matmul"))
+"""Kinds of operators that are chosen by how long weights take from memory."""
 """Mark of a margin that the noise could explain."""
 _LISTED = 12
 """Rejected fusions that the overview lists: those that come nearest to a gain."""
@@ -205,9 +207,9 @@ def _print_overview(plan: Plan, path: Path, rows: Sequence[_Row]) -> None:
         return
     cells = [_overview_row(row) for row in rows]
     print_table(title, columns, cells)
-    if plan.macs_per_byte and any("winograd_conv" in row.kinds for row in rows):
+    if plan.macs_per_byte and any({*row.kinds} & _BY_BYTES for row in rows):
         say(
-            f"3×3 convolutions have the forms for {plan.macs_per_byte} multiply-adds a byte of "
+            f"convolutions and products have the forms for {plan.macs_per_byte} multiply-adds a byte of "
             "weights, which the plan keeps"
         )
     if any(_UNSURE in cell for row in cells for cell in row):

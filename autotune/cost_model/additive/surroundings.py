@@ -34,6 +34,7 @@ _OWN_SORTS = {
     Family.CONV: Neighbour.CONV,
     Family.WINOGRAD: Neighbour.CONV,
     Family.MATMUL: Neighbour.MATMUL,
+    Family.STRASSEN: Neighbour.MATMUL,
     Family.UNARY: Neighbour.ACTIVATION,
     Family.BINARY: Neighbour.BINARY,
     Family.POOL: Neighbour.POOL,
@@ -110,7 +111,7 @@ class Surroundings:
         found: dict[str, int] = {}
         for op in self.group.ops:
             found[op.output] = -1
-            if op.family in (Family.CONV, Family.MATMUL, Family.WINOGRAD):
+            if op.family in (Family.CONV, Family.MATMUL, Family.WINOGRAD, Family.STRASSEN):
                 found[op.output] = 0
             elif op.family in (Family.UNARY, Family.BINARY):
                 chains = [

@@ -27,8 +27,9 @@ from autotune.cost_model.steps.block_sparsity import nonzero_tiles
 from autotune.cost_model.steps.extents import Extent, product
 from autotune.cost_model.steps.product_rows import product_rows
 from autotune.cost_model.steps.step import Step
+from autotune.cost_model.steps.strassen import quarter_of
 from autotune.cost_model.steps.tiling import Tiles, Tiling
-from autotune.fusion.nest import Buffer, Nest, Stage
+from autotune.fusion.nest import BY_FACTORS, Buffer, Nest, Stage
 from autotune.isa.formats import ELEMENT_BYTES
 from autotune.isa.opcodes import Unit
 from autotune.operators.op import Family
@@ -218,7 +219,7 @@ class _Work:
 
     def _vector(self, step: Step) -> None:
         stage, tiling = step.stage, self._tiling
-        if stage.op.family is Family.WINOGRAD:
+        if stage.op.family in BY_FACTORS:
             self._tally.add(self._share(step), passes=step.touched / self._spec.vector.lanes)
             return
         if stage.mask is not None and step is self._mask_of(stage):
@@ -329,6 +330,9 @@ def _sizes(tiling: Tiling, stage: Stage, tiles: Tiles) -> tuple[Ints, Ints, Ints
             tile = FORMS[weight[0]].tile
             down, across = (-(-extent // tile) for extent in op.axes.sizes(out))
             found = (out[-1], out[0] * down * across, weight[1], depth)
+        case Family.STRASSEN:
+            of = quarter_of(tiling, stage, tiles)
+            found = (of.columns, of.rows, of.depth, depth * of.blocks * of.repeats)
         case _:
             rows, repeats = product_rows(op, tiling.nest.types, out)
             found = (out[-1], rows, depth, repeats)

@@ -76,6 +76,9 @@ def _product(of: RawCounts, place: int) -> Columns:
         batch = out[axes.batch]
         if stage.op.family is Family.CONV:
             k = k * math.prod(axes.taps(of.nest.types[stage.op.inputs[1]].shape))
+    elif stage.op.family is Family.STRASSEN:
+        rows, columns = np.prod(out[:-1], axis=0) / 2, out[-1] / 2
+        k = k * of.nest.types[stage.op.inputs[1]].shape[1]
     else:
         rows, columns = out[-2], out[-1]
         batch = np.prod(out[:-2], axis=0) if len(out) > 2 else batch

@@ -150,6 +150,9 @@ def _add_product(of: RawCounts, stage: Stage, rates: _Rates, found: Found) -> No
             rows = np.minimum(rows, grouped[1])
         if stage.op.family is Family.CONV:
             taps = float(math.prod(axes.taps(of.nest.types[stage.op.inputs[1]].shape)))
+    elif stage.op.family is Family.STRASSEN:
+        _, depth_of_half, _ = of.nest.types[stage.op.inputs[1]].shape
+        rows, columns, taps = np.prod(out[:-1], axis=0) / 2, out[-1] / 2, float(depth_of_half)
     else:
         whole_out = [extent.astype(np.int64) for extent in out]
         joined, _ = product_rows(stage.op, of.nest.types, whole_out)

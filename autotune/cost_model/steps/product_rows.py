@@ -16,11 +16,16 @@ def product_rows(
 ) -> tuple[Extent, Extent]:
     """Rows of one instruction and the number of instructions of a MATMUL's tile of extents ``out``.
 
-    Batch axes that share the second factor become rows, as ``lowering/contractions.py`` joins them.
+    Batch axes that share the second factor become rows, as ``lowering/joint_rows.py`` joins them.
     """
-    shape = types[op.output].shape
     if any(n > 1 for n in types[op.inputs[1]].shape[:-2]):
         return out[-2], product(list(out[:-2]))
+    return joint_rows(types[op.output].shape, out)
+
+
+def joint_rows(shape: Sequence[int], out: Sequence[Extent]) -> tuple[Extent, Extent]:
+    """Rows of one instruction and the number of instructions of a tile of extents ``out`` of a result of ``shape``, all
+    by one second factor: mirrors ``lowering/joint_rows.py``."""
     rows: Extent = out[-2]
     repeats: Extent = 1
     dense, joins = np.equal(rows, shape[-2]), np.asarray(True)

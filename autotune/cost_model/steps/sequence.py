@@ -7,6 +7,7 @@ from functools import cache, partial
 
 import numpy as np
 
+from autotune.cost_model.steps import strassen
 from autotune.cost_model.steps.block_sparsity import nonzero_loads, nonzero_tiles, nonzero_transfers
 from autotune.cost_model.steps.patches import with_patches
 from autotune.cost_model.steps.stage_cost import StageCost, conversion_cost, mask_cost, stage_cost
@@ -22,6 +23,9 @@ from autotune.operators.op import Family
 from autotune.schedule.block_sparsity import NonzeroWork, nonzero_work
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec
+
+Cost = Callable[[Tiling, Stage, Tiles, HardwareSpec], StageCost]
+"""What a stage, or a part of it, costs on tiles."""
 
 
 def steps_of(tiling: Tiling, spec: HardwareSpec) -> list[Step]:
@@ -231,7 +235,11 @@ def _computed(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step
     dims = _stage_dims(stage)
     level, one, vector = tiling.level(dims), tiling.ones, Unit.VECTOR
     if stage.op.family is Family.WINOGRAD:
-        yield from _winograd(tiling, stage, spec)
+        yield from _by_factors(tiling, stage, (there_cost, products_cost, back_cost), spec)
+        return
+    if stage.op.family is Family.STRASSEN:
+        costs = strassen.sums_cost, strassen.products_cost, strassen.results_cost
+        yield from _by_factors(tiling, stage, costs, spec)
         return
     if stage.contraction is not None:
         for temp in stage.narrowed.values():
@@ -270,17 +278,20 @@ def _product(tiling: Tiling, stage: Stage, contraction: int, spec: HardwareSpec)
     return _costing(stage, Unit.MATRIX, level, count, pieces, weight, cost, tiles)
 
 
-def _winograd(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step]:
-    """Tiles there, once for all tiles of the result that need them; the products in pieces of their
-    points, tiles back."""
+def _by_factors(
+    tiling: Tiling, stage: Stage, costs: tuple[Cost, Cost, Cost], spec: HardwareSpec
+) -> Iterator[Step]:
+    """The operand's transform, once for all tiles of the result that need it; the products in pieces of their
+    points; the results' transform."""
     assert stage.contraction is not None
     vector, one, dims = Unit.VECTOR, tiling.ones, _stage_dims(stage)
     there, level = tiling.nest.buffers[stage.temps[0]].dims, tiling.level(dims)
     k = tiling.k_dim(stage.contraction)
     pieces, points = tiling.parts[k], dims | {k}
-    yield _summed(tiling, stage, vector, tiling.level(there), one, there, there_cost, spec)
-    yield _summed(tiling, stage, Unit.MATRIX, level, pieces, points, products_cost, spec)
-    yield _summed(tiling, stage, vector, level, one, dims, back_cost, spec)
+    first, products, last = costs
+    yield _summed(tiling, stage, vector, tiling.level(there), one, there, first, spec)
+    yield _summed(tiling, stage, Unit.MATRIX, level, pieces, points, products, spec)
+    yield _summed(tiling, stage, vector, level, one, dims, last, spec)
 
 
 def _summed(
@@ -290,7 +301,7 @@ def _summed(
     level: Ints,
     pieces: Ints | Floats,
     dims: frozenset[int],
-    cost_of: Callable[[Tiling, Stage, Tiles, HardwareSpec], StageCost],
+    cost_of: Cost,
     spec: HardwareSpec,
 ) -> Step:
     tiles = tiling.tiles(dims)

@@ -172,7 +172,7 @@ def _finish_image(op: Op, made: str, w: NodeWriter) -> None:
         w.node("Transpose", made, output=op.output, perm=list(inverse(op.axes.image_order)))
 
 
-def _winograd(op: Op, w: NodeWriter) -> None:
+def _transformed(op: Op, w: NodeWriter) -> None:
     raise ModelError(
         f"{op.name}: ONNX has no operator with transformed weights ({op.kind}); open the network with "
         "accuracy 'exact'"
@@ -294,7 +294,8 @@ def write(op: Op, w: NodeWriter) -> None:
 
 RULES: dict[OpKind, Rule] = {
     OpKind.CONV: _conv,
-    OpKind.WINOGRAD_CONV: _winograd,
+    OpKind.WINOGRAD_CONV: _transformed,
+    OpKind.STRASSEN_MATMUL: _transformed,
     OpKind.MATMUL: _matmul,
     OpKind.CLIP: _clip,
     OpKind.GELU: _gelu,

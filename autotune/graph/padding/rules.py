@@ -144,6 +144,13 @@ def _matmul(c: Context) -> Passage:
     return Passage(frozenset(zeros))
 
 
+def _strassen(c: Context) -> Passage:
+    c.check_equal_attrs()
+    if c.open_axes(0) or c.open_axes(1):
+        raise c.refuse("computes on several rows together")
+    return Passage()
+
+
 def _softmax(c: Context) -> Passage:
     c.check_equal_attrs()
     axis = c.op.int("axis")
@@ -320,6 +327,7 @@ RULES: Mapping[Family, Callable[[Context], Passage]] = {
     Family.UNARY: _unary,
     Family.BINARY: _binary,
     Family.MATMUL: _matmul,
+    Family.STRASSEN: _strassen,
     Family.SOFTMAX: _softmax,
     Family.REDUCE: _reduce,
     Family.LAYER_NORM: _norm,

@@ -44,6 +44,8 @@ class DemandTrimming:
                 pass
             case Family.MATMUL:
                 keep = {len(whole) - 1} if zero_blocks(op) is not None else set()
+            case Family.STRASSEN:
+                keep = {len(whole) - 1}
             case Family.REDUCE:
                 keep = set(op.ints("axes"))
             case Family.SOFTMAX:
@@ -81,6 +83,8 @@ class DemandTrimming:
                 return out if index == 0 else shape
             case Family.MATMUL:
                 return self._factor(op, index, out, graph)
+            case Family.STRASSEN:
+                return (*out[:-1], shape[-1]) if index == 0 else shape
             case Family.TRANSPOSE:
                 perm = op.ints("perm")
                 return tuple(out[perm.index(d)] for d in range(len(perm)))

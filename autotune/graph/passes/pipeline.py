@@ -42,6 +42,7 @@ from autotune.graph.passes.requantised_sums import RequantisedSums
 from autotune.graph.passes.score_scaling import ScoreScaling
 from autotune.graph.passes.separable_pooling import SeparablePooling
 from autotune.graph.passes.storage import stored_as, stored_narrow
+from autotune.graph.passes.strassen import StrassenProducts
 from autotune.graph.passes.unbound_axes import UnboundAxes
 from autotune.graph.passes.view_chains import ViewChains
 from autotune.graph.passes.winograd import WinogradConvolutions
@@ -75,13 +76,14 @@ def simplify(
     accuracy: Accuracy = Accuracy.EXACT,
     ranges: Mapping[str, Interval] | None = None,
     formats: Formats = FLOAT32_ONLY,
+    rows_apart: bool = False,
 ) -> PassResult:
     """Take the products that ``formats`` allows as narrow ones; run every pass in order until a whole round changes nothing.
 
     Then cut convolutions into bands without padding where that pays. Then hold the images in ``layout``, and simplify
     what that leaves; a network that is channels-last stays so. Then take the algorithms that ``accuracy`` allows. Last,
     products are marked that may leave zeros out. Between ``ranges`` of inputs more may be removed: the result is then
-    right for such inputs only.
+    right for such inputs only. With ``rows_apart`` no algorithm computes on several rows together: some are padding.
     """
     moved = MovedWeights(formats).run(graph)
     multiplied = _joined(moved, NarrowProducts(formats).run(moved.graph))
@@ -92,7 +94,7 @@ def simplify(
     if ranges:
         settled = _joined(settled, _pruned(settled.graph, ranges))
     cut = _cut(settled.graph)
-    turned = laid_out(cut.graph, layout, accuracy, formats)
+    turned = laid_out(cut.graph, layout, accuracy, formats, rows_apart)
     skipped = _without_zeros(turned.graph, accuracy, ranges or {})
     notes = (*settled.notes, *cut.notes, *turned.notes, *skipped.notes)
     return PassResult(stored_narrow(copy_mapped_weights(skipped.graph), formats), notes)
@@ -165,6 +167,7 @@ def laid_out(
     layout: Layout,
     accuracy: Accuracy = Accuracy.EXACT,
     formats: Formats = FLOAT32_ONLY,
+    rows_apart: bool = False,
 ) -> PassResult:
     """Return the graph with its images in ``layout``, and the algorithms that ``accuracy`` allows and that
     gain on a machine of these ``formats``.
@@ -177,6 +180,8 @@ def laid_out(
     late = _joined(late, _settled(late.graph)) if late.notes else late
     turned = _joined(late, _turned(late.graph, layout))
     hastened = WinogradConvolutions(accuracy, formats).run(turned.graph)
+    if not rows_apart:
+        hastened = _joined(hastened, StrassenProducts(accuracy, formats).run(hastened.graph))
     return PassResult(hastened.graph, (*turned.notes, *hastened.notes))
 
 

@@ -1,4 +1,4 @@
-"""Forms of a network's 3×3 convolutions: what whole runs say of Winograd's forms that the rule did not choose.
+"""Forms of a network's convolutions and products: what whole runs say of Winograd's and Strassen's forms that the rule did not choose.
 
 The rule chooses by the multiply-adds that the machine makes while a byte of weights arrives. Other such numbers give
 other forms; a plan keeps its number, so that sessions open the same forms again.
@@ -18,8 +18,10 @@ import numpy as np
 from autotune.errors import AutotuneError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
-from autotune.graph.passes.winograd import Forms, forms_at
+from autotune.graph.passes.strassen import StrassenProducts
+from autotune.graph.passes.winograd import forms_at
 from autotune.graph.ranges import Ranges, intervals_by_input
+from autotune.isa.formats import Formats
 from autotune.operators.axes import Layout
 from autotune.operators.interval import Interval
 from autotune.operators.tensor import Array
@@ -93,26 +95,34 @@ def choose_forms(
 
 
 def other_choices(graph: Graph, accuracy: Accuracy, usual: int) -> list[tuple[int, frozenset[str]]]:
-    """Return numbers of multiply-adds a byte that choose other forms than ``usual``, each with the convolutions that change.
+    """Return numbers of multiply-adds a byte that choose other forms than ``usual``, each with the operators that change.
 
     Of either side in turns, the nearest first.
     """
-    base = forms_at(graph, accuracy, usual)
+    base = _forms(graph, accuracy, usual)
     above = _steps(graph, accuracy, base, range(usual + 1, MOST + 1))
     below = _steps(graph, accuracy, base, range(usual - 1, 0, -1))
     turns = chain.from_iterable(zip_longest(above, below))
     return [choice for choice in turns if choice is not None]
 
 
+def _forms(graph: Graph, accuracy: Accuracy, number: int) -> Mapping[str, object]:
+    """Return the forms of convolutions by name, and True for the products that are Strassen's."""
+    products = StrassenProducts(accuracy, Formats(macs_per_byte=number)).taken(graph)
+    return {**forms_at(graph, accuracy, number), **dict.fromkeys(products, True)}
+
+
 def _steps(
-    graph: Graph, accuracy: Accuracy, base: Forms, numbers: Sequence[int]
+    graph: Graph, accuracy: Accuracy, base: Mapping[str, object], numbers: Sequence[int]
 ) -> list[tuple[int, frozenset[str]]]:
     found: list[tuple[int, frozenset[str]]] = []
     before = base
     for number in numbers:
-        forms = forms_at(graph, accuracy, number)
+        forms = _forms(graph, accuracy, number)
         if forms != before and len(found) < NEIGHBOURS:
-            found.append((number, frozenset(x for x in base if forms[x] is not base[x])))
+            found.append(
+                (number, frozenset(x for x in {**base, **forms} if forms.get(x) is not base.get(x)))
+            )
         before = forms
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import perf_counter, perf_counter_ns, time
 from typing import Any
@@ -113,7 +114,7 @@ class DynamicSession:
         queues = self._proofs, self._queue
         weights = self.model.weights.data
         kept = None if stamp is None else PaddedCache(stamp, self._request.dims, weights)
-        return Buckets(self.model, self.name, self._dims, self._tiered, queues, self._runs, kept)
+        return Buckets(self.model, self.name, self._dims, self._padded, queues, self._runs, kept)
 
     def _part(self, graph: Graph) -> Runnable:
         """One graph: compiled in the background, or at once where the caller is patient."""
@@ -122,12 +123,17 @@ class DynamicSession:
     def _tiered(self, graph: Graph) -> TieredPart:
         return TieredPart(graph, self._open_part, self._queue, self._runs)
 
-    def _open_part(self, graph: Graph) -> SessionPart:
-        plan = (
-            None if self._request.plan is None else _plan_of(self._request.plan, graph, self.target)
-        )
+    def _padded(self, graph: Graph) -> TieredPart:
+        """One graph of padded inputs, in whose padding anything may come up."""
+        part = partial(self._open_part, rows_apart=True)
+        return TieredPart(graph, part, self._queue, self._runs)
+
+    def _open_part(self, graph: Graph, rows_apart: bool = False) -> SessionPart:
+        request, plan = self._request, None
+        if request.plan is not None:
+            plan = _plan_of(request.plan, graph, self.target, rows_apart)
         began = perf_counter()
-        session = GraphSession(self._request.for_graph(graph, plan), history=self.history)
+        session = GraphSession(request.for_graph(graph, plan, rows_apart), history=self.history)
         self._hold(session, perf_counter() - began)
         others = (
             part.session for version in self._versions.held for part in parts_of(version, False)
@@ -402,8 +408,14 @@ def _check_ranges(request: OpenRequest) -> None:
         )
 
 
-def _plan_of(plan: Plan, graph: Graph, target: Target) -> GraphPlan | None:
+def _plan_of(plan: Plan, graph: Graph, target: Target, rows_apart: bool) -> GraphPlan | None:
     """Return the plan that was made for a graph as a session runs it; None if there is none."""
     spec = target.spec
-    run = simplify(graph, Layout(spec.layout), plan.accuracy, formats=plan.formats_on(spec)).graph
+    run = simplify(
+        graph,
+        Layout(spec.layout),
+        plan.accuracy,
+        formats=plan.formats_on(spec),
+        rows_apart=rows_apart,
+    ).graph
     return next((one for one in plan.graphs if one.fingerprint == run.fingerprint), None)

@@ -72,7 +72,7 @@ def open_graph(request: OpenRequest) -> OpenedGraph:
     if request.plan is not None:
         accuracy, formats = request.plan.accuracy, request.plan.formats_on(request.target.spec)
     if isinstance(request.source, Graph):
-        graph = _simplify(request.source, layout, accuracy, ranges, formats)
+        graph = _simplify(request, request.source, layout, accuracy, formats)
         is_cached = request.is_part
     else:
         path, dims = request.source, request.dims
@@ -86,11 +86,12 @@ def open_graph(request: OpenRequest) -> OpenedGraph:
 
 
 def _simplify(
-    graph: Graph, layout: Layout, accuracy: Accuracy, ranges: Ranges, formats: Formats
+    request: OpenRequest, graph: Graph, layout: Layout, accuracy: Accuracy, formats: Formats
 ) -> Graph:
     from autotune.graph.passes import simplify
 
-    return simplify(graph, layout, accuracy, intervals_by_input(graph, ranges), formats).graph
+    ranges = intervals_by_input(graph, request.ranges)
+    return simplify(graph, layout, accuracy, ranges, formats, request.rows_apart).graph
 
 
 def open_model(store: Store, target: Target) -> Answer:

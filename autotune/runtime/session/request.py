@@ -58,6 +58,8 @@ class OpenRequest:
     """What tells if the file is still the one that was opened; None for a graph."""
     is_part: bool = False
     """True for one graph of a network file: its table is kept on disk, as that of a whole file is."""
+    rows_apart: bool = False
+    """True for a graph of padded inputs: no algorithm may compute on several rows together."""
 
     def without_plan(self) -> OpenRequest:
         """Return the request for the same network by rule, without ranges, variants and learning."""
@@ -72,14 +74,24 @@ class OpenRequest:
             assume={},
         )
 
-    def for_graph(self, graph: Graph, plan: GraphPlan | None) -> OpenRequest:
+    def for_graph(
+        self, graph: Graph, plan: GraphPlan | None, rows_apart: bool = False
+    ) -> OpenRequest:
         """Return the request for one graph of the network, by its plan or by rule."""
         own = None
         if plan is not None:
             assert self.plan is not None, "it has the plan of the graph"
             own = replace(self.plan, graphs=(plan,))
         is_part = isinstance(self.source, Path)
-        return replace(self, source=graph, plan=own, dims={}, ranges={}, is_part=is_part)
+        return replace(
+            self,
+            source=graph,
+            plan=own,
+            dims={},
+            ranges={},
+            is_part=is_part,
+            rows_apart=rows_apart,
+        )
 
 
 def open_request(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.fusion.group import Group
+from autotune.fusion.nest import BY_FACTORS
 from autotune.operators.block_sparsity import zero_blocks
 from autotune.operators.op import Family, Op
 from autotune.tuner.bound.chains import runs_on_the_array
@@ -92,7 +93,7 @@ def tiled_product(op: Op, group: Group, demand: Demand) -> TiledProduct | None:
     types = group.type_of
     if not runs_on_the_array(op, group) or zero_blocks(op) is not None:
         return None
-    if op.family is Family.WINOGRAD or not demand.is_whole(op.output):
+    if op.family in BY_FACTORS or not demand.is_whole(op.output):
         return None
     out, weight = types[op.output].shape, types[op.inputs[1]].shape
     if op.family is Family.CONV:

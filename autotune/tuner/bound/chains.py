@@ -15,7 +15,7 @@ from autotune.operators.op import Family, Op, OpKind
 from autotune.targets.spec import VectorSpec
 
 ELEMENTWISE = frozenset((Family.UNARY, Family.BINARY))
-CONTRACTIONS = frozenset((Family.CONV, Family.MATMUL, Family.WINOGRAD))
+CONTRACTIONS = frozenset((Family.CONV, Family.MATMUL, Family.WINOGRAD, Family.STRASSEN))
 
 
 def pass_cycles(kind: CostClass, vector: VectorSpec) -> int:

@@ -15,10 +15,11 @@ from autotune.cost_model.steps.tiling import Tiling
 from autotune.cost_model.steps.vector_work import vector_work
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Nest, Rejection
+from autotune.fusion.nest import BY_FACTORS, Nest, Rejection
 from autotune.operators.block_sparsity import ZeroBlocks, zero_blocks
 from autotune.operators.contraction import channels_per_group
 from autotune.operators.op import Family, Op
+from autotune.operators.strassen import INPUT_ADDITIONS, row_halves
 from autotune.operators.winograd import FORMS
 from autotune.operators.winograd_conv import tile_count
 from autotune.schedule.schedule import NestSchedule
@@ -60,6 +61,9 @@ def product_of(op: Op, group: Group, demand: Demand) -> Product:
     if op.family is Family.WINOGRAD:
         points, channels, outputs = weight
         return Product(points, outputs, tile_count(out, FORMS[points]), channels)
+    if op.family is Family.STRASSEN:
+        factors, depth, columns = weight
+        return Product(factors, row_halves(out)[1], columns, depth)
     made = demand.elements(op.output)
     if op.family is Family.CONV:
         axes, sizes = op.axes, channels_per_group(op, types)
@@ -90,7 +94,7 @@ def matrix_cycles(op: Op, group: Group, demand: Demand, matrix: MatrixSpec) -> f
 
 def _is_regular(op: Op, group: Group, demand: Demand) -> bool:
     """Return True if the needed results are whole rows and columns of products."""
-    if demand.is_whole(op.output) or op.family is Family.WINOGRAD:
+    if demand.is_whole(op.output) or op.family in BY_FACTORS:
         return True
     masks, axes = demand.made[op.output], op.axes
     if not demand.elements(op.output):
@@ -158,6 +162,10 @@ def vector_cycles(op: Op, group: Group, demand: Demand, share: float, spec: Hard
         return 0.0
     if op.family is Family.WINOGRAD:
         return _transform_elements(op, group) / lanes
+    if op.family is Family.STRASSEN:
+        _, depth, columns = group.type_of[op.inputs[1]].shape
+        _, half = row_halves(group.type_of[op.output].shape)
+        return half * (INPUT_ADDITIONS * depth + 2 * columns) / lanes
     if runs_on_the_array(op, group):
         return 0.0
     if not demand.is_whole(op.output):

@@ -246,6 +246,8 @@ def _reduces(op: Op, tensor: str, channel: int, group: Group) -> bool:
             return place == 0 and alone and op.axes.channel == channel
         case Family.MATMUL:
             return place == 0 and last and not op.int("trans_a") and not _weighs(op, group)
+        case Family.STRASSEN:
+            return place == 0 and last
         case Family.LAYER_NORM:
             return place == 0 and op.int("axis") <= channel % len(shape)
         case Family.REDUCE:

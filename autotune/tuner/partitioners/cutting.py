@@ -10,7 +10,7 @@ from autotune.operators.op import Family
 from autotune.tuner.partitioners.climbing import connected_parts
 from autotune.tuner.problem import FusionProblem
 
-_PRODUCTS = (Family.CONV, Family.WINOGRAD, Family.MATMUL)
+_PRODUCTS = (Family.CONV, Family.WINOGRAD, Family.MATMUL, Family.STRASSEN)
 MOST_PIECES = 8
 """Pieces of a group at most that are joined to segments."""
 

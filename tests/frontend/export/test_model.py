@@ -124,7 +124,14 @@ SHAPES: dict[OpKind, tuple[tuple[int, ...], ...]] = {
 }
 POSITIVE = {OpKind.LOG, OpKind.SQRT, OpKind.POW, OpKind.ACOSH}
 IN_UNIT = {OpKind.ASIN, OpKind.ACOS, OpKind.ATANH}
-BY_OTHERS = {OpKind.CONV, OpKind.MAX_POOL, OpKind.AVERAGE_POOL, OpKind.GATHER, OpKind.WINOGRAD_CONV}
+BY_OTHERS = {
+    OpKind.CONV,
+    OpKind.MAX_POOL,
+    OpKind.AVERAGE_POOL,
+    OpKind.GATHER,
+    OpKind.WINOGRAD_CONV,
+    OpKind.STRASSEN_MATMUL,
+}
 """Kinds that other tests here check."""
 
 
@@ -188,5 +195,14 @@ def test_a_convolution_by_winograd_is_refused_with_the_way_out() -> None:
     b = GraphBuilder("winograd")
     x = b.input("x", (1, 8, 8, 4))
     made = b.add(OpKind.WINOGRAD_CONV, x, b.constant(np.ones((16, 4, 4))), pads=(1, 1, 1, 1))
+    with pytest.raises(ModelError, match="accuracy 'exact'"):
+        export_model(b.build([made]))
+
+
+def test_a_product_by_strassen_is_refused_with_the_way_out() -> None:
+    b = GraphBuilder("strassen")
+    made = b.add(
+        OpKind.STRASSEN_MATMUL, b.input("x", (8, 4)), b.constant(np.ones((7, 2, 4))), block=4
+    )
     with pytest.raises(ModelError, match="accuracy 'exact'"):
         export_model(b.build([made]))

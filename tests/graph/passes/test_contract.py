@@ -29,9 +29,10 @@ from autotune.graph.passes.narrow_products import NarrowProducts
 from autotune.graph.passes.narrow_weights import NarrowWeights
 from autotune.graph.passes.padding_bands import PaddingBands
 from autotune.graph.passes.separable_pooling import SeparablePooling
+from autotune.graph.passes.strassen import StrassenProducts
 from autotune.graph.passes.unbound_axes import UnboundAxes
 from autotune.graph.passes.winograd import WinogradConvolutions
-from autotune.isa.formats import ALL_FORMATS, CONVERTED_FORMATS
+from autotune.isa.formats import ALL_FORMATS, CONVERTED_FORMATS, Formats
 from tests.graph.graph_cases import assert_equivalent
 from tests.lowering.lowering_case import residual_block
 from tests.tuner.search_case import chain, residual
@@ -53,6 +54,7 @@ LATER = (
     NarrowWeights(ALL_FORMATS),
     PaddingBands(),
     SeparablePooling(),
+    StrassenProducts(formats=Formats(macs_per_byte=1)),
     UnboundAxes(),
     WinogradConvolutions(),
 )

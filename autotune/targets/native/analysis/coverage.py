@@ -3,7 +3,9 @@ copy_elision.py and independent_regions.py prove with."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from autotune.targets.native.analysis.affine import Affine
 from autotune.targets.native.analysis.memory_access import MemoryAccess
@@ -34,9 +36,7 @@ def covers(writer: MemoryAccess, path: tuple[Block, ...], read: MemoryAccess) ->
     depth = len(path)
     if not begins_anew(writer, depth) or writer.element_bytes != read.element_bytes:
         return False
-    if writer.alternation != read.alternation or (
-        writer.alternation is not None and writer.alternation.turn >= depth
-    ):
+    if not _alternate_alike(writer, read, depth):
         return False
     outer, inner = writer.at.split(depth)
     read_outer, read_inner = read.at.split(depth)
@@ -52,6 +52,75 @@ def covers(writer: MemoryAccess, path: tuple[Block, ...], read: MemoryAccess) ->
     if _dense(written, high - low + 1):
         return low <= wanted_low and wanted_high <= high
     return low == wanted_low and _same_steps(written, wanted)
+
+
+def _alternate_alike(writer: MemoryAccess, read: MemoryAccess, depth: int) -> bool:
+    """Whether both are in the same of two buffers in a trip of the first ``depth`` loops."""
+    own = writer.alternation
+    return own == read.alternation and (own is None or own.turn < depth)
+
+
+def cover_together(
+    writers: Sequence[MemoryAccess], path: tuple[Block, ...], read: MemoryAccess
+) -> bool:
+    """Whether in one trip of the loops of ``path`` writers in them, apart from each other, write every word that ``read`` may
+    access in the same trip: as quarters of a result do. All stand in these loops alone."""
+    outer, inner = read.at.split(len(path))
+    near = [writer for writer in writers if writer.meets(read.low, read.high)]
+    steps = {stride: 1 for writer in near for n, stride in writer.dims if n > 1}
+    steps |= {stride: n for n, stride in read.dims if n > 1}
+    sides = sorted(steps.items(), reverse=True)
+    if inner.terms or not _nests(sides):
+        return False
+    boxes = list[tuple[tuple[int, int], ...]]()
+    for writer in near:
+        box = _box_of(writer, path, read, outer, sides)
+        if box is not None and not any(_meet(box, other) for other in boxes):
+            boxes.append(box)
+    return sum(_volume(box) for box in boxes) == math.prod(n for _, n in sides)
+
+
+def _nests(sides: Sequence[tuple[int, int]]) -> bool:
+    """Whether each step of a rectangle, the furthest first, is past all of its further dimensions."""
+    return all(stride > 0 for stride, _ in sides) and all(
+        stride >= inner * n for (stride, _), (inner, n) in pairwise(sides)
+    )
+
+
+def _box_of(
+    writer: MemoryAccess,
+    path: tuple[Block, ...],
+    read: MemoryAccess,
+    outer: Affine,
+    sides: Sequence[tuple[int, int]],
+) -> tuple[tuple[int, int], ...] | None:
+    """Return first and one past the last along each of ``sides`` of what a writer makes of a rectangle; None if that is nothing,
+    is not known, or is read first."""
+    at, inner = writer.at.split(len(path))
+    if not begins_anew(writer, len(path)) or writer.begins is not None or inner.terms:
+        return None
+    if writer.element_bytes != read.element_bytes or not _alternate_alike(writer, read, len(path)):
+        return None
+    extents = {stride: n for n, stride in writer.dims if n > 1}
+    if at.terms != outer.terms or not extents.keys() <= {stride for stride, _ in sides}:
+        return None
+    left, box, room = at.first - outer.first, list[tuple[int, int]](), math.inf
+    for stride, n in sides:
+        first, left = divmod(left, stride)
+        end = first + extents.get(stride, 1)
+        if end * stride > room:  # it goes on in what is further out
+            return None
+        box.append((max(0, first), min(n, end)))
+        room = stride
+    return tuple(box) if not left and all(first < end for first, end in box) else None
+
+
+def _meet(one: Sequence[tuple[int, int]], other: Sequence[tuple[int, int]]) -> bool:
+    return all(a < d and c < b for (a, b), (c, d) in zip(one, other, strict=True))
+
+
+def _volume(box: Sequence[tuple[int, int]]) -> int:
+    return math.prod(end - first for first, end in box)
 
 
 def _loops(access: MemoryAccess, inner: Affine) -> Extents:

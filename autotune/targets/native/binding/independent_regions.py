@@ -16,7 +16,7 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
 from autotune.targets.native.analysis.affine import Affine
 from autotune.targets.native.analysis.copy_elision import ElidedCopies
-from autotune.targets.native.analysis.coverage import common, covers
+from autotune.targets.native.analysis.coverage import common, cover_together, covers
 from autotune.targets.native.analysis.memory_access import MemoryAccess, accesses_of
 from autotune.targets.native.analysis.rectangle import Rectangle
 from autotune.targets.native.analysis.tree import Body, Leaf, Node, leaves
@@ -138,6 +138,7 @@ class _Scratch:
             _begins_itself(read, depth)
             or any(covers(writer, (), read) for writer in before)
             or any(_covers_in_piece(writer, read, depth) for writer in own)
+            or _cover_in_piece(own, read)
             for read in own
             if read.reads or read.begins is not None
         )
@@ -154,6 +155,15 @@ def _covers_in_piece(writer: MemoryAccess, read: MemoryAccess, depth: int) -> bo
         return False
     path = common(writer.leaf.path, read.leaf.path)
     return len(path) >= depth and covers(writer, path, read)
+
+
+def _cover_in_piece(own: list[MemoryAccess], read: MemoryAccess) -> bool:
+    """Whether a reader gets in every run of a piece what several writers around it left there."""
+    path = read.leaf.path
+    writers = [
+        t for t in own if t.written and t.leaf.place < read.leaf.place and t.leaf.path == path
+    ]
+    return cover_together(writers, path, read)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind
+from autotune.operators.strassen import transformed
 from autotune.operators.winograd import transformed_weight
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.native.analysis.copy_elision import ElidedCopies, Reads, elide_copies
@@ -240,3 +241,20 @@ def test_parts_of_a_winograd_convolution_share_the_transform_of_its_input(
     assert opcodes == [Opcode.LOAD, Opcode.TRANSFORM]
     assert all(part.before is before for part in bound.parts)
     check_orders(program, compiler, seed=4)
+
+
+@pytest.mark.parametrize(("rows", "columns", "parts"), [(34, 64, 5), (28, 64, 5), (2, 32, 16)])
+def test_parts_of_a_strassen_product_run_in_any_order(
+    rows: int, columns: int, parts: int, compiler: Compiler
+) -> None:
+    """A function behind it reads what its quarters are written as, one by one. The last tile of 34 and of 28 rows is smaller
+    than others, with an odd number of rows."""
+    b = GraphBuilder("strassen")
+    factors = b.constant(transformed(array(12, 64), 16))
+    y = b.add(OpKind.STRASSEN_MATMUL, b.input("x", (1, 139, 12)), factors, block=16)
+    graph = b.build(outputs=[b.add(OpKind.GELU, b.add(OpKind.ADD, y, b.constant(array(64))))])
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    schedule = Schedule((NestSchedule((1, rows, columns), (1, 2, 0), (7,), 1, 2),))
+    program = lower(group, schedule, SPEC)
+    assert len(bind(program, host_isa()).parts) == parts
+    check_orders(program, compiler, seed=5)
