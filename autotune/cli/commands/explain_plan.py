@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from autotune.tuner.reasons.rejected_fusion import RejectedFusion
 
 _UNSURE = "~"
+"""Mark of a margin that the noise could explain."""
 _BY_BYTES = frozenset(("winograd_conv", "strassen_matmul"))
 """Kinds of operators that are chosen by how long weights take from memory."""
-"""Mark of a margin that the noise could explain."""
 _LISTED = 12
 """Rejected fusions that the overview lists: those that come nearest to a gain."""
 
