@@ -35,9 +35,9 @@ from autotune.quantisation.space import PrecisionSpace
 from autotune.runtime.estimated_plans import heuristic_search
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.in_place.budget import Limits
+from autotune.runtime.in_place.operator_forms import FileOpening, choose_forms
 from autotune.runtime.in_place.search_setup import LEAST_SECONDS, Allowance
 from autotune.runtime.in_place.timed_search import GraphOutcome, timed_search
-from autotune.runtime.in_place.winograd_forms import FileOpening, choose_forms
 from autotune.runtime.session.defaults import (
     choose_accuracy,
     choose_target,

@@ -259,7 +259,7 @@ class Nest:
 
     @cached_property
     def _granules(self) -> Mapping[int, int]:
-        """Multiples that Winograd's tiles or channel groups require of root tiles, by dimension."""
+        """Multiples that Winograd's tiles, Strassen's halves or channel groups require of root tiles, by dimension."""
         granules: dict[int, int] = {}
         for stage in self.stages:
             for d, granule in _cuts(stage.op, self.types):

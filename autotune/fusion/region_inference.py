@@ -71,7 +71,9 @@ def infer_regions(group: Group, root: str, covered: Set[str]) -> Regions | Rejec
         else:
             footprints = tiled
     root_shape = _root_shape(group, root, online)
-    rejection = _winograd_neighbours(group, ops)
+    rejection = _winograd_neighbours(group, ops) or _read_past_strassen(
+        group, ops, footprints, root_shape
+    )
     if rejection is not None:
         return rejection
     masks = _masks(group, root_shape, ops, footprints)
@@ -178,6 +180,22 @@ def _winograd_neighbours(group: Group, ops: tuple[Op, ...]) -> Rejection | None:
                 return Rejection(f"{op.name}: {made[0]!r} is made in its group")
         if behind is not None:
             reached[op.output] = behind
+    return None
+
+
+def _read_past_strassen(
+    group: Group,
+    ops: tuple[Op, ...],
+    footprints: Mapping[str, Footprint],
+    root_shape: tuple[int, ...],
+) -> Rejection | None:
+    """Reject Strassen's product whose result a window reads beyond its border: rows there would reach rows of the other half
+    before they are masked."""
+    for op in ops:
+        if op.family is Family.STRASSEN and _outside(
+            footprints[op.output], group.type_of[op.output].shape, root_shape
+        ):
+            return Rejection(f"{op.name}: a window behind it reads beyond the border of its result")
     return None
 
 

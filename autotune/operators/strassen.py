@@ -12,7 +12,8 @@ is not optimal", 1969; Winograd, "On multiplication of 2 × 2 matrices", 1971; h
     lower right  a·e + s2·t2 + s3·t3 + s1·t1
 
 The sums of a constant W are made once, so that a product takes four sums of x and two of results beside 7/8 of the
-multiply-adds. Rows may be halved anywhere: those of a tile are. Of an odd number of rows the halves share the middle one.
+multiply-adds. Any halves of the rows will do: lowering halves those of each tile. Of an odd number the upper half has the middle
+one.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
-from autotune.fusion.analysis import nests_of
+from autotune.fusion.analysis import analyse, nests_of
 from autotune.fusion.group import Group
+from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
@@ -164,3 +165,23 @@ def test_tiles_hold_two_halves_of_rows_and_of_blocks(tile: tuple[int, ...], lega
     rejection = check(nests, Schedule((NestSchedule(tile, (1, 2, 0), (7,)),)), SPEC.capacity, 1)
     assert (rejection is None) == legal
     assert rejection is None or "multiple of" in rejection.reason
+
+
+@pytest.mark.parametrize("before", [K.LOG, None])
+@pytest.mark.parametrize("behind", [K.MAX_POOL, K.AVERAGE_POOL])
+def test_a_window_that_reads_beyond_the_result_is_another_group(
+    before: K | None, behind: K
+) -> None:
+    """Rows beyond the border would reach rows of the other half, whatever a logarithm of 0 is."""
+    b = GraphBuilder("window")
+    x = b.input("x", (1, 8, 6, 12))
+    made = x if before is None else b.add(before, x)
+    weight = np.random.default_rng(0).standard_normal((12, 16)).astype(np.float32)
+    y = b.add(K.STRASSEN_MATMUL, made, b.constant(transformed(weight, 4)), block=4)
+    window = {"kernel": (3, 3), "strides": (1, 1), "dilations": (1, 1), "channels_last": 1}
+    more = {"count_include_pad": 0} if behind is K.AVERAGE_POOL else {}
+    for pad, legal in ((0, True), (1, False)):
+        graph = b.build([b.add(behind, y, pads=(pad,) * 4, **window, **more)])
+        found = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
+        assert isinstance(found, Rejection) is not legal
+        assert legal or "beyond the border" in found.reason

@@ -16,7 +16,7 @@ from autotune.operators.strassen import FACTORS, INPUT_ADDITIONS, halved_axis
 from autotune.targets.spec import HardwareSpec
 
 ADDED_RESULTS = 5
-"""Products of the seven that add to what another one has made."""
+"""Products of the seven that add to what another one has made: by G, T2, T3, −T4 and H (``lowering/strassen.py``)."""
 
 
 class Quarter(NamedTuple):

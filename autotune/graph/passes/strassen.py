@@ -3,8 +3,8 @@
 Seven products of quarters take 7/8 of the multiply-adds. Sums of x and of the result, and weights that are 7/4 as large, pay
 from a certain size on (docs/decisions/0146-strassens-product.md).
 
-The user's accuracy allows it. Rounding and what is infinite or NaN pass from a row to one of the other half. So elements of a
-batch stay apart, which users may send; a plain matrix, whose rows may be such elements, has to be allowed by ``fast``.
+The user's accuracy allows it. Rounding and what is infinite or NaN pass from a row to one of the other half. Elements along the
+first axis, the batch in most networks, stay apart. The rows of a plain matrix may be a batch too, so that it takes ``fast``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class StrassenProducts:
         if self.accuracy is Accuracy.EXACT or not self.formats.macs_per_byte:
             return PassResult(graph, ())
         constants: dict[str, Array] = {}
+        factors: dict[tuple[str, bool], str] = {}
         types: dict[str, TensorType] = {}
+        names = {op.name for op in graph.ops}
         ops: list[Op] = []
         notes: list[Note] = []
         for op in graph.ops:
@@ -64,15 +66,18 @@ class StrassenProducts:
                 continue
             x, weight, *bias = op.inputs
             is_turned = op.family is Family.MATMUL and bool(op.int("trans_b"))
-            factors = f"{weight}.strassen" + "t" * is_turned
-            if factors not in constants:
-                constants[factors] = transformed(matrix_of(op, graph), block)
+            if (weight, is_turned) not in factors:
+                name = fresh(f"{weight}.strassen", {**graph.types, **constants})
+                constants[name] = transformed(matrix_of(op, graph), block)
+                factors[weight, is_turned] = name
             output = fresh(f"{op.output}.product", graph.types) if bias else op.output
-            made = Op.make(op.name, OpKind.STRASSEN_MATMUL, (x, factors), output, {"block": block})
-            ops.append(made)
+            inputs = x, factors[weight, is_turned]
+            ops.append(Op.make(op.name, OpKind.STRASSEN_MATMUL, inputs, output, {"block": block}))
             if bias:
                 types[output] = graph.types[op.output]
-                ops.append(Op.make(f"{op.name}.bias", OpKind.ADD, (output, *bias), op.output))
+                name = fresh(f"{op.name}.bias", names)
+                names.add(name)
+                ops.append(Op.make(name, OpKind.ADD, (output, *bias), op.output))
             notes.append(Note(self.name, f"an eighth of {op.name}", "Strassen's form is faster"))
         if not notes:
             return PassResult(graph, ())

@@ -15,11 +15,11 @@ from autotune.cost_model.steps.tiling import Tiling
 from autotune.cost_model.steps.vector_work import vector_work
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import BY_FACTORS, Nest, Rejection
+from autotune.fusion.nest import Nest, Rejection
 from autotune.operators.block_sparsity import ZeroBlocks, zero_blocks
 from autotune.operators.contraction import channels_per_group
 from autotune.operators.op import Family, Op
-from autotune.operators.strassen import INPUT_ADDITIONS, row_halves
+from autotune.operators.strassen import FACTORS, INPUT_ADDITIONS, row_halves
 from autotune.operators.winograd import FORMS
 from autotune.operators.winograd_conv import tile_count
 from autotune.schedule.schedule import NestSchedule
@@ -63,7 +63,8 @@ def product_of(op: Op, group: Group, demand: Demand) -> Product:
         return Product(points, outputs, tile_count(out, FORMS[points]), channels)
     if op.family is Family.STRASSEN:
         factors, depth, columns = weight
-        return Product(factors, row_halves(out)[1], columns, depth)
+        needed = demand.elements(op.output) // out[-1]
+        return Product(factors, min(row_halves(out)[1], needed // 2), columns, depth)
     made = demand.elements(op.output)
     if op.family is Family.CONV:
         axes, sizes = op.axes, channels_per_group(op, types)
@@ -87,6 +88,8 @@ def matrix_cycles(op: Op, group: Group, demand: Demand, matrix: MatrixSpec) -> f
     if blocks is not None or not _is_regular(op, group, demand):
         shape = types[op.inputs[1]].shape
         depth = product_of(op, group, demand).depth
+        if op.family is Family.STRASSEN:  # of a quarter, for each of which there are 7/4 products
+            depth = depth * FACTORS // 4
         share = 1.0 if blocks is None else nonzero_share(blocks, op, shape)
         return share * demand.elements(op.output) * depth / peak
     return product_cycles(product_of(op, group, demand), matrix, packed)
@@ -94,7 +97,7 @@ def matrix_cycles(op: Op, group: Group, demand: Demand, matrix: MatrixSpec) -> f
 
 def _is_regular(op: Op, group: Group, demand: Demand) -> bool:
     """Return True if the needed results are whole rows and columns of products."""
-    if demand.is_whole(op.output) or op.family in BY_FACTORS:
+    if demand.is_whole(op.output) or op.family is Family.WINOGRAD:
         return True
     masks, axes = demand.made[op.output], op.axes
     if not demand.elements(op.output):
@@ -163,6 +166,8 @@ def vector_cycles(op: Op, group: Group, demand: Demand, share: float, spec: Hard
     if op.family is Family.WINOGRAD:
         return _transform_elements(op, group) / lanes
     if op.family is Family.STRASSEN:
+        if not demand.is_whole(op.output):
+            return 0.0
         _, depth, columns = group.type_of[op.inputs[1]].shape
         _, half = row_halves(group.type_of[op.output].shape)
         return half * (INPUT_ADDITIONS * depth + 2 * columns) / lanes

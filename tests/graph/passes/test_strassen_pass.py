@@ -143,3 +143,19 @@ def test_blocks_are_whole_registers() -> None:
     assert [block_of(n) for n in (128, 256, 512, 768, 1000, 2304, 3072, 640)] == [
         64, 128, 256, 192, None, 192, 256, 160
     ]  # fmt: skip
+
+
+def test_names_that_are_taken_stay_with_their_owners() -> None:
+    rng, b = np.random.default_rng(0), GraphBuilder("names")
+    x = b.input("x", (1, 128, 128))
+    shared = b.constant(rng.standard_normal((128, 128)).astype(np.float32), "w")
+    other = b.constant(rng.standard_normal((7, 128, 256)).astype(np.float32), "w.strassen")
+    plain = b.add(K.MATMUL, x, shared, trans_a=0, trans_b=0)
+    turned = b.add(K.MATMUL, b.add(K.RELU, x), shared, trans_a=0, trans_b=1)
+    graph = b.build([plain, turned, b.add(K.RELU, other)])
+    found = simplify(graph, Layout.CHANNELS_LAST, CLOSE, formats=CPU).graph
+    assert sum(op.kind is K.STRASSEN_MATMUL for op in found.ops) == 2
+    fed = {"x": rng.standard_normal((1, 128, 128)).astype(np.float32)}
+    got = evaluate(found, fed)
+    for name, want in evaluate(graph, fed).items():
+        assert np.abs(got[name] - want).max() <= BOUND * np.ptp(want)

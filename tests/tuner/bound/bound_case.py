@@ -45,6 +45,16 @@ def matmul(m: int, k: int, n: int, *behind: OpKind) -> Graph:
     return b.build(outputs=[x])
 
 
+def strassen(m: int, k: int, n: int, block: int, part: int | None = None) -> Graph:
+    """Strassen's product [1, m, k] · [k, n]; of its rows only the first ``part``."""
+    b = GraphBuilder("strassen")
+    factors = constant(b, 7, k // 2, n // 2)
+    x = b.add(OpKind.STRASSEN_MATMUL, b.input("x", (1, m, k)), factors, block=block)
+    if part is not None:
+        x = b.add(OpKind.SLICE, x, starts=(0, 0, 0), steps=(1, 1, 1), sizes=(1, part, n))
+    return b.build(outputs=[x])
+
+
 def two_products(m: int, k: int, n: int) -> Graph:
     b = GraphBuilder("two_products")
     x = b.input("x", (m, k))

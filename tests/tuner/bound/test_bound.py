@@ -25,6 +25,7 @@ from tests.tuner.bound.bound_case import (
     matmul,
     measured_cycles,
     schedules,
+    strassen,
     two_products,
     whole_group,
 )
@@ -32,6 +33,8 @@ from tests.tuner.bound.bound_case import (
 SMALL = {
     "matmul": matmul(3, 11, 5),
     "matmul behind GELU": matmul(3, 7, 5, OpKind.GELU, OpKind.RELU),
+    "Strassen's product": strassen(5, 4, 8, 2),
+    "a part of Strassen's product": strassen(9, 4, 4, 2, 3),
     "two products": two_products(3, 5, 4),
     "convolution": conv(2, 4, 3, 3, 1, 1),
     "strided convolution": conv(2, 5, 3, 3, 2, 1),

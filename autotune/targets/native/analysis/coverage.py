@@ -64,13 +64,15 @@ def cover_together(
     writers: Sequence[MemoryAccess], path: tuple[Block, ...], read: MemoryAccess
 ) -> bool:
     """Whether in one trip of the loops of ``path`` writers in them, apart from each other, write every word that ``read`` may
-    access in the same trip: as quarters of a result do. All stand in these loops alone."""
+    access in the same trip: as quarters of a result do. Writers and reader move with these loops alone."""
     outer, inner = read.at.split(len(path))
     near = [writer for writer in writers if writer.meets(read.low, read.high)]
     steps = {stride: 1 for writer in near for n, stride in writer.dims if n > 1}
-    steps |= {stride: n for n, stride in read.dims if n > 1}
+    wanted = [(stride, n) for n, stride in read.dims if n > 1]
+    steps |= dict(wanted)
     sides = sorted(steps.items(), reverse=True)
-    if inner.terms or not _nests(sides):
+    is_rectangle = len({stride for stride, _ in wanted}) == len(wanted)
+    if inner.terms or not is_rectangle or not _nests(sides):
         return False
     boxes = list[tuple[tuple[int, int], ...]]()
     for writer in near:
@@ -95,7 +97,7 @@ def _box_of(
     sides: Sequence[tuple[int, int]],
 ) -> tuple[tuple[int, int], ...] | None:
     """Return first and one past the last along each of ``sides`` of what a writer makes of a rectangle; None if that is nothing,
-    is not known, or is read first."""
+    is not known, or it keeps what stood there."""
     at, inner = writer.at.split(len(path))
     if not begins_anew(writer, len(path)) or writer.begins is not None or inner.terms:
         return None

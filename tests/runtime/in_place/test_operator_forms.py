@@ -18,8 +18,8 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes.winograd import forms_at
 from autotune.operators.winograd import F2, F4
 from autotune.report.from_search import search_view
-from autotune.runtime.in_place import winograd_forms
-from autotune.runtime.in_place.winograd_forms import NEIGHBOURS, _agree, other_choices
+from autotune.runtime.in_place import operator_forms
+from autotune.runtime.in_place.operator_forms import NEIGHBOURS, _agree, other_choices
 from autotune.runtime.variants.variants import names_of
 from autotune.targets.opening import target
 from autotune.tuner.contest import Contest
@@ -85,13 +85,13 @@ def test_the_nearest_other_choices_on_either_side_are_tried(tmp_path: Path) -> N
 def decide(monkeypatch: pytest.MonkeyPatch, usual: str, *, is_won: bool) -> None:
     """Let every other choice take 0.8 of the usual one's time, and decide the contest."""
 
-    def timed(variant: winograd_forms._Variant) -> dict[tuple[str, ...], float]:
+    def timed(variant: operator_forms._Variant) -> dict[tuple[str, ...], float]:
         seconds = 1.0 if variant.graph.fingerprint == usual else 0.8
         return {names_of(one): seconds for one in variant.plan if one.schedule is not None}
 
-    monkeypatch.setattr(winograd_forms._Variant, "timed", timed)
+    monkeypatch.setattr(operator_forms._Variant, "timed", timed)
     contest = Contest(16, 16 if is_won else 3, 1.2, is_won)
-    monkeypatch.setattr(winograd_forms, "hold_contest", lambda *_, seconds: contest)
+    monkeypatch.setattr(operator_forms, "hold_contest", lambda *_, seconds: contest)
 
 
 @pytest.mark.parametrize("is_won", [True, False])
@@ -136,7 +136,7 @@ def test_forms_whose_outputs_differ_never_win(
 ) -> None:
     path = network(tmp_path / "three.onnx")
     decide(monkeypatch, opened(path).fingerprint, is_won=True)
-    monkeypatch.setattr(winograd_forms._Variant, "outputs", wrong_outputs())
+    monkeypatch.setattr(operator_forms._Variant, "outputs", wrong_outputs())
     result = autotune.search(path, "cpu:1", seconds=2.0, store=tmp_path / "s.db")
     assert result.graphs[0].forms is None
 
@@ -180,9 +180,9 @@ def test_only_groups_with_a_changed_form_count() -> None:
     before = {a[0]: 2.0, a[1]: 1.0, c: 4.0, d: 1.0}
     after = {b[0]: 1.0, b[1]: 1.5, c: 9.0, d: 0.1}
     plans = [[_Named(names) for names in (*side, c, d)] for side in (a, b)]
-    within = winograd_forms._affected(frozenset({"a"}), plans)
+    within = operator_forms._affected(frozenset({"a"}), plans)
     assert within == {"a", "b", "c"}
-    assert winograd_forms._ratio(before, after, within) == pytest.approx(1.0 - 0.5 / 8.0)
+    assert operator_forms._ratio(before, after, within) == pytest.approx(1.0 - 0.5 / 8.0)
 
 
 class _Named:
