@@ -31,14 +31,16 @@ from autotune.operators.axis_map import AxisMap, Footprint, full
 from autotune.operators.family import (
     FamilyRow,
     Inputs,
+    Intervals,
     Operands,
     Shape,
     Shapes,
     Types,
     Work,
-    anything,
+    partial_sums,
     refuse,
 )
+from autotune.operators.interval import Interval
 from autotune.operators.op import Op
 from autotune.operators.tensor import Array
 
@@ -150,6 +152,17 @@ def strassen_squares(op: Op, squares: Sequence[Matrix]) -> Matrix:
     return joined.reshape(*x.shape[:-1], 2 * u.shape[2])
 
 
+LARGEST = 8
+"""Bound of a result and of all that is summed for it, in terms x · u for each element of a row of x: up to four products, each of
+a half of the terms and a sum of up to four elements of x."""
+
+
+def _interval(op: Op, intervals: Intervals, shapes: Shapes) -> Interval:
+    term = intervals[0] * intervals[1]
+    reach = max(abs(term.low), abs(term.high))
+    return partial_sums(Interval(-reach, reach), LARGEST * shapes[0][-1])
+
+
 def _region(op: Op, index: int, out: Footprint, types: Types) -> Footprint:
     factors, depth, width = types[op.inputs[1]].shape
     if index == 0:
@@ -201,7 +214,7 @@ STRASSEN = FamilyRow(
     Operands(("x", "u"), frozenset(("u",))),
     _shape,
     _reference,
-    anything,
+    _interval,
     _region,
     _operations,
     multiply_adds=_multiply_adds,

@@ -9,13 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotune.datasets.masked import masked_encoder
+from autotune.frontend.importing import translate
+from autotune.graph.accuracy import Accuracy
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.input_class import Between, Classes, Padded
-from autotune.graph.passes import specialise
+from autotune.graph.passes import simplify, specialise
 from autotune.graph.passes.block_sparsity import ZeroBlockMarking
 from autotune.graph.passes.demand_trimming import DemandTrimming
+from autotune.graph.work import multiply_adds
+from autotune.isa.formats import Formats
+from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind as K
 from tests.graph.graph_cases import assert_equivalent, normal
 
@@ -149,3 +155,27 @@ def test_a_mask_is_not_followed_through_what_may_be_no_number(kind: K) -> None:
 
     made = specialise(attention(odd), {**BOUNDS, "mask": Padded(5)}).graph
     assert inner(made) == TOKENS
+
+
+def test_products_by_strassen_are_trimmed_as_plain_ones_are() -> None:
+    model = masked_encoder(layers=2, width=128, heads=2, vocabulary=64)
+    classes: Classes = {
+        "attention_mask": Padded(64),
+        **{x: Between(0.0, 1.0) for x in ("input_ids", "token_type_ids")},
+    }
+    left = {}
+    for accuracy in (Accuracy.EXACT, Accuracy.CLOSE):
+        graph = simplify(
+            translate(model, "masked", {}),
+            Layout.CHANNELS_LAST,
+            accuracy,
+            formats=Formats(macs_per_byte=2),
+        ).graph
+        known = {x: one for x, one in classes.items() if x in graph.inputs}
+        trimmed = specialise(graph, known, accuracy).graph
+        is_fast = any(op.kind is K.STRASSEN_MATMUL for op in trimmed.ops)
+        assert is_fast == (accuracy is Accuracy.CLOSE)
+        work = [sum(multiply_adds(op, g) for op in g.ops) for g in (trimmed, graph)]
+        left[accuracy] = work[0] / work[1]
+    assert left[Accuracy.EXACT] < 0.6
+    assert left[Accuracy.CLOSE] == pytest.approx(left[Accuracy.EXACT], rel=0.03)
