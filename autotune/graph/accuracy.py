@@ -27,10 +27,10 @@ class Accuracy(StrEnum):
     are within 4e-5 of the range of a network's outputs
     (docs/decisions/0023-small-winograd-tiles.md). Infinity or NaN in one pixel spreads over the
     tiles that read it. Convolutions of 1×1 may be made before their image is resized, within the same bound. Large products
-    by a constant matrix may be Strassen's, within the same bound of the product's range; infinity or NaN in one
-    row spreads to another one of the same element of a batch.
+    by a constant matrix may be Strassen's, within the same bound of the product's range. Infinity or NaN in
+    one row spreads to a row of the other half; elements along the first axis stay apart.
 
-    FAST also allows F(4×4, 3×3) of more channels, and products without the zero blocks of their
+    FAST also allows F(4×4, 3×3) of more channels, Strassen's form of plain matrices, and products without the zero blocks of their
     weights. The latter are exact for finite numbers; infinity and NaN do not pass through them.
     """
 
@@ -61,6 +61,11 @@ def allows(accuracy: Accuracy, form: Form, channels: int) -> bool:
     return accuracy is Accuracy.FAST
 
 
+def allows_product(accuracy: Accuracy, result: tuple[int, ...]) -> bool:
+    """Return True if ``accuracy`` allows Strassen's form of a product with this result: the rows of a plain matrix may be a batch."""
+    return accuracy is Accuracy.FAST or (accuracy is Accuracy.CLOSE and len(result) > 2)
+
+
 def accuracy_of(graph: Graph) -> Accuracy:
     """Return the strictest accuracy that allows the operators of a graph."""
     from autotune.operators.block_sparsity import zero_blocks
@@ -68,8 +73,9 @@ def accuracy_of(graph: Graph) -> Accuracy:
     from autotune.operators.winograd import FORMS
 
     weights = [graph.shape(op.inputs[1]) for op in graph.ops if op.family is Family.WINOGRAD]
+    products = [graph.shape(op.output) for op in graph.ops if op.family is Family.STRASSEN]
     close = all(allows(Accuracy.CLOSE, FORMS[points], depth) for points, depth, _ in weights)
+    close = close and all(allows_product(Accuracy.CLOSE, shape) for shape in products)
     if not close or any(zero_blocks(op) is not None for op in graph.ops):
         return Accuracy.FAST
-    is_close = any(op.family in (Family.WINOGRAD, Family.STRASSEN) for op in graph.ops)
-    return Accuracy.CLOSE if is_close else Accuracy.EXACT
+    return Accuracy.CLOSE if weights or products else Accuracy.EXACT

@@ -1,7 +1,7 @@
 """Emits Strassen's product: sums of the quarters of x once, then seven products and two sums of results for each tile.
 
-What several quarters of the result share is added up in three scratch quarters; each quarter of the result is written once,
-by a product or a chain with the epilogue, so that a machine that works in place writes it where the tensor lies.
+Three scratch quarters hold what several quarters of the result share. A product or a chain, with the epilogue, writes each
+quarter of the result once. So a machine that works in place can write it to the tensor itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Strassen's product in Winograd's form: seven products of quarters instead of eight.
 
-With the rows of x [.., R, K] in an upper and a lower half, and its columns in a left and a right one, x = [[a, b], [c, d]]. The
-weight is W = [[e, f], [g, h]], where columns are halves of blocks of ``2 · block`` neighbours. Then (Strassen, "Gaussian elimination
-is not optimal", 1969; Winograd, "On multiplication of 2 × 2 matrices", 1971; here as in Douglas et al., "GEMMW", 1994):
+The rows and the columns of x [.., R, K] are halved: x = [[a, b], [c, d]]. So is the weight, W = [[e, f], [g, h]]; its columns are
+halved within each block of ``2 · block`` neighbours. Sources: Strassen, "Gaussian elimination is not optimal", 1969; Winograd,
+"On multiplication of 2 × 2 matrices", 1971; this form is that of Douglas et al., "GEMMW", 1994::
 
     s1 = c + d, s2 = s1 − a, s3 = a − c, s4 = b − s2          sums of x
     t1 = f − e, t2 = h − t1, t3 = h − f, t4 = t2 − g          sums of W

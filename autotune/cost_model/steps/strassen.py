@@ -20,8 +20,11 @@ ADDED_RESULTS = 5
 
 
 class Quarter(NamedTuple):
-    """Rows, columns and depth of one product of quarters, how many of them a factor takes for a block of columns, the blocks
-    of a tile, and what part of an upper quarter a lower one has: less than 1 for an odd number of rows."""
+    """One product of quarters of a tile: its ``rows``, ``columns`` and ``depth``.
+
+    A factor takes ``repeats`` of them for each of the ``blocks`` of columns. ``lower`` are the rows of a lower quarter over those
+    of an upper one: less than 1 for an odd number of rows.
+    """
 
     rows: Extent
     columns: int

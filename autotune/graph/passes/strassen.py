@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.graph.accuracy import Accuracy
+from autotune.graph.accuracy import Accuracy, allows_product
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
 from autotune.isa.formats import FLOAT32_ONLY, Format, Formats
@@ -97,9 +97,11 @@ class StrassenProducts:
         return block_of(result[-1])
 
     def _gains(self, result: Shape) -> bool:
-        """Return True if the accuracy allows the form for a ``result`` [.., M, N], and what it saves takes longer than what it
-        adds to the weight takes from memory."""
-        if len(result) < 3 and self.accuracy is not Accuracy.FAST:
+        """Return True if the form is allowed for a ``result`` [.., M, N] and gains there.
+
+        It gains if the multiply-adds that it saves take longer than the bytes that it adds to the weight.
+        """
+        if not allows_product(self.accuracy, result):
             return False
         saved = saved_share(result)
         added = ADDED * Format.FP32.bytes * self.formats.macs_per_byte  # in multiply-adds

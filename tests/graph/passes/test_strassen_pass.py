@@ -123,6 +123,18 @@ def test_a_plain_matrix_whose_rows_may_be_users_has_to_be_allowed() -> None:
     assert is_taken(dense((128, 256)), FAST)
 
 
+@pytest.mark.parametrize(("shape", "wanted"), [((128, 256), FAST), ((1, 128, 256), CLOSE)])
+def test_the_accuracy_of_a_graph_gives_the_same_graph_again(
+    shape: tuple[int, ...], wanted: Accuracy
+) -> None:
+    """A plan keeps the accuracy of its graph, and is opened with it."""
+    graph = dense(shape)
+    once = simplify(graph, Layout.CHANNELS_LAST, FAST, formats=CPU).graph
+    assert accuracy_of(once) is wanted
+    again = simplify(graph, Layout.CHANNELS_LAST, wanted, formats=CPU).graph
+    assert again.fingerprint == once.fingerprint
+
+
 def test_rows_that_wait_for_weights_stay_direct() -> None:
     graph = dense((1, 64, 256))
     assert is_taken(graph, formats=Formats(macs_per_byte=2))

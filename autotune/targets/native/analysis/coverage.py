@@ -63,8 +63,10 @@ def _alternate_alike(writer: MemoryAccess, read: MemoryAccess, depth: int) -> bo
 def cover_together(
     writers: Sequence[MemoryAccess], path: tuple[Block, ...], read: MemoryAccess
 ) -> bool:
-    """Whether in one trip of the loops of ``path`` writers in them, apart from each other, write every word that ``read`` may
-    access in the same trip: as quarters of a result do. Writers and reader move with these loops alone."""
+    """Whether several ``writers`` together write every word that ``read`` accesses, as quarters of a result do.
+
+    It is said of one trip of the loops of ``path``, which alone move writers and reader. Writers that overlap do not count twice.
+    """
     outer, inner = read.at.split(len(path))
     near = [writer for writer in writers if writer.meets(read.low, read.high)]
     steps = {stride: 1 for writer in near for n, stride in writer.dims if n > 1}
