@@ -102,6 +102,14 @@ else:
         return types
 
 
+def converted(value: np.ndarray[Any, Any], kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The numbers of an array as ``kind``. Integers of few bits keep the low ones, as ONNX Runtime's do: what ml_dtypes
+    makes of a float beyond them differs between its versions."""
+    if kind.isbuiltin != 1 and kind.name.startswith(("int", "uint")):
+        value = value.astype(np.int64)
+    return value.astype(kind)
+
+
 def beyond_float32(value: np.ndarray[Any, Any]) -> bool:
     """Return True if a finite number of an array would be infinite as float32."""
     with np.errstate(over="ignore"):

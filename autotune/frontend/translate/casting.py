@@ -11,7 +11,7 @@ from autotune.frontend.node import AnyArray, Node
 from autotune.frontend.translate.logic import truth
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
-from autotune.operators.tensor import NUMPY, DType
+from autotune.operators.tensor import NUMPY, DType, converted
 
 
 def _cast(scope: Scope, node: Node) -> str:
@@ -37,7 +37,7 @@ def _target_type(scope: Scope, node: Node) -> DType:
 
 def cast_like(scope: Scope, node: Node) -> AnyArray:
     """Return the value of a CastLike whose first input is known; the second need not be."""
-    return scope.arrays[node.inputs[0]].astype(NUMPY[_target_type(scope, node)])
+    return converted(scope.arrays[node.inputs[0]], NUMPY[_target_type(scope, node)])
 
 
 def _convert(scope: Scope, node: Node, wanted: DType) -> str:

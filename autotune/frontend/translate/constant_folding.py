@@ -14,6 +14,7 @@ from autotune.errors import ModelError
 from autotune.frontend.limits import check_size
 from autotune.frontend.node import AnyArray, Node
 from autotune.frontend.weights import CutTensor
+from autotune.operators.tensor import converted
 
 Values = Sequence[AnyArray]
 Fold = Callable[[Node, Values], AnyArray]
@@ -210,7 +211,7 @@ def _reshape(node: Node, values: Values) -> AnyArray:
 def _cast(node: Node, values: Values) -> AnyArray:
     kind = node.int("to", 0)
     _check_element_type(node.label, kind)
-    return values[0].astype(onnx.helper.tensor_dtype_to_np_dtype(kind))
+    return converted(values[0], onnx.helper.tensor_dtype_to_np_dtype(kind))
 
 
 def _expand(node: Node, values: Values) -> AnyArray:

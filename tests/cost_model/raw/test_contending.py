@@ -180,7 +180,9 @@ def explained(model: CostModel) -> Explanation:
     return Predictor(model).explain(group, schedule)
 
 
-def test_its_explanation_adds_up_in_the_terms_of_the_field(model: CostModel) -> None:
+def test_its_explanation_adds_up_in_the_terms_of_the_field() -> None:
+    model = fit(measurements(one_after_the_other, 5, 90), SPEC, seed=0)
+    assert model.is_raw and model.cycle_forests
     found = explained(model)
     assert found.model == "raw"
     assert {term.name for term in found.terms} >= {"load DMA", "store DMA", "sequencer"}
