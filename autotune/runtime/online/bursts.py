@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
@@ -19,14 +20,23 @@ GAP = 8
 RARE_GAP = 128
 """The same once tuning has rested, and nearly so where requests are short. A burst and the run behind it are then less than one request
 in a hundred: what they take longer leaves the slowest request in a hundred as it is."""
-GAP_SECONDS = 0.125
-"""Time from burst to burst that a trial may take before it has rested: eighteen bursts of a screening in 2 to 3 s."""
+GAP_SECONDS, SOON_SECONDS = 0.125, 0.03
+"""Time from burst to burst that a trial may take before it has rested: eighteen bursts of a screening in 2 to 3 s. And the same where
+the plan in use has ceased to pay: sixteen bursts in half a second to 0.7 s."""
 SPREAD = 0.5
 """Share by which a gap varies, so that no rhythm of the load coincides with the trial's."""
 COLD_SECONDS, MOST_COLD = 6e-4, 4
 """Time in which a version brings its code and weights into the caches, and the most runs of it."""
 COUNTED_SECONDS, MOST_COUNTED = 2e-3, 9
 """Time of the runs of a burst that count, and the most of them: a median of short runs is worth more than one."""
+
+
+class Haste(Enum):
+    """How soon a trial's bursts follow each other: rarely where it has time, soon where requests suffer."""
+
+    RARE = "rare"
+    USUAL = "usual"
+    SOON = "soon"
 
 
 _LATE = 8
@@ -46,13 +56,16 @@ class BurstShape:
     gap: int = GAP
 
     @classmethod
-    def of(cls, run_seconds: float, is_rare: bool = False) -> BurstShape:
-        """Return the shape for runs that take so long; ``is_rare`` if the trial has time."""
+    def of(cls, run_seconds: float, haste: Haste = Haste.USUAL) -> BurstShape:
+        """Return the shape for runs that take so long."""
         cold = min(MOST_COLD, math.ceil(COLD_SECONDS / run_seconds))
         counted = min(MOST_COUNTED, math.ceil(COUNTED_SECONDS / run_seconds))
         counted += 1 - counted % 2
-        gap = math.ceil(GAP_SECONDS / (run_seconds * (cold + counted)))
-        return cls(cold, counted, RARE_GAP if is_rare else min(RARE_GAP, max(GAP, gap)))
+        if haste is Haste.RARE:
+            return cls(cold, counted, RARE_GAP)
+        apart = SOON_SECONDS if haste is Haste.SOON else GAP_SECONDS
+        gap = math.ceil(apart / (run_seconds * (cold + counted)))
+        return cls(cold, counted, min(RARE_GAP, max(GAP, gap)))
 
     @property
     def runs(self) -> int:

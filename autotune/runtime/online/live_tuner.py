@@ -17,7 +17,7 @@ from autotune.isa.program import Program
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.execution.short_turns import SHORT_TURNS
-from autotune.runtime.online.bursts import BurstShape
+from autotune.runtime.online.bursts import BurstShape, Haste
 from autotune.runtime.online.live_screening import LiveScreening
 from autotune.runtime.online.live_trial import LiveTrial
 from autotune.runtime.online.memory_room import MemoryRoom
@@ -119,7 +119,7 @@ class LiveTuner:
         self._earn(opened.seconds)
         is_stale = opened.current.plan_version != self._published.current.plan_version
         is_stale |= self._ledger.is_crowded  # what is tried takes memory too
-        is_stale |= opened.is_rare and self._is_urgent()  # it may last minutes
+        is_stale |= self._is_urgent(opened)
         if not is_stale and not opened.trial.evaluate():
             return False
         self.drop_trial()
@@ -132,12 +132,16 @@ class LiveTuner:
                 self._workshop.linker.keep(x for x in self._programs if isinstance(x, Linkable))
         return True
 
-    def _is_urgent(self) -> bool:
-        """Return True if the machine has drifted, or an adopted edit is to be undone."""
-        if self._has_drifted:
+    def _is_urgent(self, opened: OpenScreening | OpenTrial) -> bool:
+        """Return True if the trial under way is to give way: to an edit whose groups take another time than when it was
+        adopted, and, as a rare one may last minutes, also to another edit to undo, or to drift of the machine."""
+        if isinstance(opened, OpenTrial) and opened.undone is not None:
+            return False
+        if opened.is_rare and self._has_drifted:
             return True
         seconds = self._serving.seconds()
-        return seconds is not None and self._due(seconds) is not None
+        due = None if seconds is None else self._due(seconds)
+        return due is not None and (opened.is_rare or due[1] is SplitReason.SHIFTED)
 
     def _due(self, seconds: Seconds) -> tuple[Settled, SplitReason] | None:
         """Return an adopted edit to undo, and why."""
@@ -211,7 +215,7 @@ class LiveTuner:
         if len(versions) > 1:
             self._screen(versions, seconds)
         elif versions:
-            self._begin(versions[0], seconds, None)
+            self._begin(versions[0], seconds)
         else:
             self._rests.fruitless += 1
         return True
@@ -257,8 +261,8 @@ class LiveTuner:
         """True if what comes next may be tried rarely: elsewhere than on this CPU no trial is rare."""
         return self._rests.has_rested and self._pace.is_here
 
-    def _shape(self, seconds: Seconds, is_rare: bool) -> BurstShape:
-        return self._pace.shape(sum(seconds.values()), is_rare)
+    def _shape(self, seconds: Seconds, haste: Haste) -> BurstShape:
+        return self._pace.shape(sum(seconds.values()), haste)
 
     def _screen(self, versions: Sequence[Version], seconds: Seconds) -> None:
         """Begin a screening of several versions."""
@@ -272,12 +276,19 @@ class LiveTuner:
         text = f"{count} edits in {len(versions)} versions are screened"
         self.tell(EventKind.PROPOSED, text, edits=float(count), run_seconds=sum(seconds.values()))
         is_rare = self._has_time
-        shape = self._shape(seconds, is_rare)
+        shape = self._shape(seconds, Haste.RARE if is_rare else Haste.USUAL)
         trial = LiveScreening(scopes, shape, self._rng, self.budget, self._pace.rounds)
         self._open = OpenScreening(trial, current, seconds, is_rare)
         self._serving.begin_trial(trial, tables)
 
-    def _begin(self, version: Version, seconds: Seconds, undone: Settled | None) -> None:
+    def _begin(
+        self,
+        version: Version,
+        seconds: Seconds,
+        undone: Settled | None = None,
+        haste: Haste | None = None,
+    ) -> None:
+        """Begin the trial of a version, which ``undone`` if not None would undo; ``haste`` None is that of what is new."""
         current, proposed = self._published.current, self._linked(version.draft)
         scopes = scopes_of(version.edits, current, proposed.table)
         self.tell(
@@ -287,10 +298,10 @@ class LiveTuner:
             expected_gain_seconds=sum(edit.gain_seconds for edit in version.edits),
             run_seconds=sum(seconds.values()),
         )
-        is_rare = self._has_time and undone is None  # what has changed is tried soon
-        shape, known = self._shape(seconds, is_rare), self._serving.known_runs()
+        haste = haste or (Haste.RARE if self._has_time else Haste.USUAL)
+        shape, known = self._shape(seconds, haste), self._serving.known_runs()
         trial = LiveTrial(scopes, shape, self._rng, self.budget, known)
-        self._open = OpenTrial(trial, current, proposed, seconds, undone, is_rare)
+        self._open = OpenTrial(trial, current, proposed, seconds, undone, haste is Haste.RARE)
         self._serving.begin_trial(trial, [proposed.table])
 
     # deciding
@@ -405,7 +416,8 @@ class LiveTuner:
                 self._ledger.stands(one)
             return True
         if is_of_time:
-            self._begin(version, seconds, one)
+            is_shifted = reason is SplitReason.SHIFTED
+            self._begin(version, seconds, one, Haste.SOON if is_shifted else Haste.USUAL)
             return False
         self._ledger.reversal(one, seconds, self._serving.runs)
         linked = self._linked(version.draft)

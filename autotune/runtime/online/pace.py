@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autotune.runtime.execution.native_table import WholeNetworks
-from autotune.runtime.online.bursts import BurstShape
+from autotune.runtime.online.bursts import BurstShape, Haste
 from autotune.targets.protocol import Target
 
 
@@ -22,9 +22,9 @@ class Pace:
     rounds: int
     is_here: bool
 
-    def shape(self, run_seconds: float, is_rare: bool) -> BurstShape:
-        """Return the shape of bursts for runs that take so long; ``is_rare`` if trials have time."""
-        return BurstShape.of(run_seconds, is_rare) if self.is_here else ONE_RUN
+    def shape(self, run_seconds: float, haste: Haste) -> BurstShape:
+        """Return the shape of bursts for runs that take so long."""
+        return BurstShape.of(run_seconds, haste) if self.is_here else ONE_RUN
 
 
 ONE_RUN = BurstShape(0, 1, gap=0)

@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 import pytest
 
-from autotune.runtime.online.bursts import GAP, RARE_GAP, SPREAD, Bursts, BurstShape
+from autotune.runtime.online.bursts import GAP, RARE_GAP, SPREAD, Bursts, BurstShape, Haste
 from autotune.runtime.online.compared_runs import ComparedRuns
 from autotune.runtime.online.trial_budget import BUDGET, CREDIT_RUNS, TrialBudget
 
@@ -30,7 +30,9 @@ def test_short_requests_are_seldom_on_trial_and_no_trial_of_long_ones_lasts_for_
     gaps = [BurstShape.of(seconds).gap for seconds in (1e-4, 1e-3, 5e-3, 4e-2)]
     assert gaps[0] > 10 * GAP and gaps[-1] == GAP
     assert gaps == sorted(gaps, reverse=True)
-    assert {BurstShape.of(seconds, is_rare=True).gap for seconds in (1e-4, 4e-2)} == {RARE_GAP}
+    assert {BurstShape.of(seconds, Haste.RARE).gap for seconds in (1e-4, 4e-2)} == {RARE_GAP}
+    soon = [BurstShape.of(seconds, Haste.SOON).gap for seconds in (1e-4, 1e-3, 5e-3, 4e-2)]
+    assert GAP < 4 * soon[0] < 1.1 * gaps[0] and soon[-1] == GAP
 
 
 def test_bursts_are_whole_and_take_one_request_in_nine_at_most() -> None:

@@ -17,6 +17,7 @@ from autotune.runtime.online.bursts import GAP, RARE_GAP, BurstShape
 from autotune.runtime.online.live_tuner import EVENTS_KEPT
 from autotune.runtime.online.open_trial import OpenTrial
 from autotune.runtime.online.pace import HERE
+from autotune.runtime.online.paired_test import Verdict
 from autotune.runtime.online.trial_budget import BUDGET
 from autotune.runtime.variants.edits import Edit
 from autotune.runtime.variants.variants import Names
@@ -143,36 +144,47 @@ def test_an_adopted_merge_that_no_longer_delivers_is_split() -> None:
     assert {("p0",), ("t0",)} <= b.groups
 
 
-def rare_trial(edits: tuple[Edit, Edit], clock: Clock) -> tuple[Bench, OpenTrial]:
-    """A bench whose first edit is in force, and the rare trial of its second one, which has just begun."""
+def trial_of_another(
+    edits: tuple[Edit, Edit], clock: Clock, is_rare: bool
+) -> tuple[Bench, OpenTrial]:
+    """A bench whose first edit is in force, and the trial of its second one, which has just begun."""
     b = Bench(DrawnMachine(GRAPH, clock), edits[:1])
     b.run(1000)
     assert b.published.current.plan_version == 1
     b.proposer.edits = edits
     b.tuner._rests.forget()
-    b.tuner._rests.has_rested = True
+    b.tuner._rests.has_rested = is_rare
     while not b.tuner.is_trying:
         b.run(16)
     opened = b.tuner._open
-    assert isinstance(opened, OpenTrial) and opened.is_rare
+    assert isinstance(opened, OpenTrial) and opened.is_rare == is_rare
     return b, opened
 
 
-def test_undoing_waits_for_no_rare_trial() -> None:
+@pytest.mark.parametrize("is_rare", [True, False])
+def test_undoing_what_ceased_to_pay_waits_for_no_other_trial(is_rare: bool) -> None:
     factor = 0.7
 
     def clock(names: Names) -> float:
         return alone(names) * (factor if names == ("p0", "t0") else 1.0)
 
-    b, _ = rare_trial((P0T0, P1T1), clock)
+    b, other = trial_of_another((P0T0, P1T1), clock, is_rare)
     factor = 1.6
+    while b.tuner._open is other:
+        b.run(16)
+    assert other.trial.tests[0][2].verdict is Verdict.OPEN
+    undoing = b.tuner._open
+    assert isinstance(undoing, OpenTrial) and undoing.undone is not None
     b.run(1000)
     assert EventKind.SPLIT in b.kinds()
     assert {("p0",), ("t0",)} <= b.groups
 
 
 def test_a_drift_ends_a_rare_trial_and_what_is_tried_then_is_tried_soon() -> None:
-    b, before = rare_trial((P0T0, P1T1), lambda names: alone(names) * (1 - 0.3 * (len(names) > 1)))
+    def clock(names: Names) -> float:
+        return alone(names) * (1 - 0.3 * (len(names) > 1))
+
+    b, before = trial_of_another((P0T0, P1T1), clock, is_rare=True)
     b.run(16)
     assert b.tuner._open is before
     b.tuner.drift()
