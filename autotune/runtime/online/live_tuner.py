@@ -46,6 +46,8 @@ EVENTS_KEPT = 1024
 """Newest events that are kept."""
 LEAST_GAIN = 0.002
 """Share of a run that a swap must save."""
+URGENT_SECONDS = 0.25
+"""Requests' time between two looks for what is more urgent than a trial: one took Python's lock for a millisecond."""
 
 
 class LiveTuner:
@@ -83,6 +85,10 @@ class LiveTuner:
         self._found: tuple[Grouping, ...] | None = None
         self._rests = Rests(REST_SECONDS if self._pace.is_here else 0.0)
         self._has_drifted = False
+        self._urgent_at = 0
+        """Request from which something may be more urgent than the trial under way."""
+        self._planned: tuple[int, tuple[Grouping, ...]] | None = None
+        """Number of a published plan, with its groups."""
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
 
     @property
@@ -119,9 +125,10 @@ class LiveTuner:
         self._earn(opened.seconds)
         is_stale = opened.current.plan_version != self._published.current.plan_version
         is_stale |= self._ledger.is_crowded  # what is tried takes memory too
-        is_stale |= self._is_urgent(opened)
         if not is_stale and not opened.trial.evaluate():
-            return False
+            if not self._is_urgent(opened):
+                return False
+            is_stale = True
         self.drop_trial()
         if not is_stale:
             if isinstance(opened, OpenScreening):
@@ -139,14 +146,24 @@ class LiveTuner:
             return False
         if opened.is_rare and self._has_drifted:
             return True
+        runs = self._serving.runs
+        if runs < self._urgent_at or not self._ledger.adopted:
+            return False
+        self._urgent_at = runs + round(URGENT_SECONDS / max(1e-9, self.budget.run_seconds))
         seconds = self._serving.seconds()
         due = None if seconds is None else self._due(seconds)
         return due is not None and (opened.is_rare or due[1] is SplitReason.SHIFTED)
 
     def _due(self, seconds: Seconds) -> tuple[Settled, SplitReason] | None:
         """Return an adopted edit to undo, and why."""
-        plan = groupings_of(self._published.current.choices)
-        return self._ledger.due(plan, seconds, self._usage(), self._serving.runs)
+        return self._ledger.due(self._plan(), seconds, self._usage(), self._serving.runs)
+
+    def _plan(self) -> tuple[Grouping, ...]:
+        """Return the published plan as names and schedules."""
+        current = self._published.current
+        if self._planned is None or self._planned[0] != current.plan_version:
+            self._planned = current.plan_version, groupings_of(current.choices)
+        return self._planned[1]
 
     def _earn(self, seconds: Seconds) -> None:
         """Let the budget earn by the requests since the last time."""
@@ -170,7 +187,7 @@ class LiveTuner:
             if shift is not None and shift < 1.0:  # it delivers what was promised, or more
                 self._ledger.rebase(one, seconds)
         self._fresh = ()
-        plan = groupings_of(self._published.current.choices)
+        plan = self._plan()
         if self._has_drifted:
             self._has_drifted = False
             self._ledger.reopen_all(plan, self._usage())
