@@ -16,6 +16,7 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges
 from autotune.operators.interval import Interval
+from autotune.runtime.execution.collector_pause import collect_before_requests
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_table import ProgramTable
@@ -109,6 +110,8 @@ class Session(Displayed):
             memory=memory,
         )
         self._network: NetworkSession = open_session(self._request)
+        if online:  # it stays, and has twice as many objects
+            collect_before_requests()
 
     def run(self, *inputs: Any, **named: Any) -> dict[str, npt.NDArray[Any]]:
         """Run the network once and return its outputs by name, in the network's element types.

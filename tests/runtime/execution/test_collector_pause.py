@@ -94,3 +94,33 @@ def test_a_session_leaves_it_on() -> None:
     with Session(case.network(), target="cpu", threads=1) as session:
         assert gc.isenabled()
         session.run(case.inputs(session.graph))
+
+
+def test_what_a_learning_session_made_is_looked_through_before_its_first_request_and_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The collector looks at all objects once a quarter more have become old: never beside requests because of us."""
+    looks: list[int] = []
+    collect = gc.collect
+
+    def look(generation: int = 2) -> int:
+        looks.append(generation)
+        return collect(generation)
+
+    network = case.network()
+    monkeypatch.setattr(gc, "collect", look)
+    monkeypatch.setattr(collector_pause, "_looked_at", 1)
+    with Session(network, target="cpu", threads=1):
+        assert not looks, "it only runs"
+    with Session(network, target="cpu", threads=1, online=True):
+        pass  # what it imports the first time may have the collector look
+    for few_are_new in (False, True):
+        looks.clear()
+        if not few_are_new:
+            monkeypatch.setattr(collector_pause, "_looked_at", 1)
+        with Session(network, target="cpu", threads=1, online=True):
+            assert looks == ([] if few_are_new else [2])
+    gc.disable()
+    monkeypatch.setattr(collector_pause, "_looked_at", 1)
+    with Session(network, target="cpu", threads=1, online=True):
+        assert not looks, "it is off"
