@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, cast
@@ -214,7 +215,8 @@ def as_array(network: str, name: str, value: object) -> npt.NDArray[Any]:
     lost, and for what no array can hold."""
     if value is None:
         raise InputError(f"{network}: input {name!r} is None; give an array")
-    if isinstance(value, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # without it there are none, and to import it takes 17 ms
+    if masked is not None and isinstance(value, masked.MaskedArray):
         raise InputError(
             f"{network}: input {name!r} is a masked array, and programs know no masks; "
             "fill it with .filled(NUMBER)"
