@@ -215,8 +215,9 @@ def as_array(network: str, name: str, value: object) -> npt.NDArray[Any]:
     lost, and for what no array can hold."""
     if value is None:
         raise InputError(f"{network}: input {name!r} is None; give an array")
-    masked = sys.modules.get("numpy.ma")  # without it there are none, and to import it takes 17 ms
-    if masked is not None and isinstance(value, masked.MaskedArray):
+    # before that module is imported, in 17 ms, there are none; another thread may be importing it
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is not None and isinstance(value, masked):
         raise InputError(
             f"{network}: input {name!r} is a masked array, and programs know no masks; "
             "fill it with .filled(NUMBER)"

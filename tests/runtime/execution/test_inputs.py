@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 import numpy as np
 import pytest
 
 from autotune.errors import InputError
-from autotune.runtime.execution.io_adapter import checked_inputs
+from autotune.runtime.execution.io_adapter import as_array, checked_inputs
 from autotune.runtime.execution.signature import TensorInfo, arrays_by_name
 from tests.runtime import runtime_case as case
 
@@ -32,6 +35,17 @@ def test_a_wrong_input_is_named_with_the_way_out(
 ) -> None:
     with pytest.raises(InputError, match=message):
         checked_inputs(GRAPH, arrays)
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_an_input_is_taken_before_masked_arrays_are_imported_and_meanwhile(
+    has_begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "numpy.ma")
+    if has_begun:  # by another thread
+        monkeypatch.setitem(sys.modules, "numpy.ma", ModuleType("numpy.ma"))
+    assert as_array("net", "x", [[1]]).tolist() == [[1]]
+    assert ("numpy.ma" in sys.modules) == has_begun
 
 
 def test_a_list_of_arrays_is_refused_and_one_by_one_taken() -> None:
