@@ -1,6 +1,6 @@
 """Pauses the garbage collector while a network opens: it makes many objects, and all of them stay.
 
-Before the first request of a session that learns it then looks at all of them, as it soon would beside requests.
+Where a session learns, the collector then looks at all of them once, before the first request, as it soon would beside requests.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ MOST_NEW = 0.25
 """Share of all objects: CPython's collector looks at all of them once so many more have become old since the last time."""
 
 _lock = threading.Lock()
-_looked_at = len(gc.get_objects())
-"""Objects that were left when the collector last looked at all; before, those at import."""
 _OLDEST = 2
 _resting = 0
 
@@ -48,24 +46,30 @@ def pause_collector() -> Iterator[Callable[[], None]]:
             _end()
 
 
-def collect_before_requests() -> None:
-    """Look through all objects once a network has been opened, if they are so many more that the collector soon will.
+@contextmanager
+def collect_before_requests() -> Iterator[None]:
+    """Have the collector look at all objects at the end of an opening, if it soon would: if they are ``MOST_NEW`` more than
+    when it last did, or than at the beginning.
 
-    Requests would wait for it: 125 ms, where they are learned from. Opening takes as long: a session that only runs, and is perhaps
-    closed soon, leaves it to the collector (60 ms).
+    Requests would wait for it: 125 ms where they are learned from. Opening takes that much longer; a session that only
+    runs, and is perhaps closed soon, leaves it to the collector.
     """
-    if gc.isenabled() and len(gc.get_objects()) > (1 + MOST_NEW) * _looked_at:
+    looked_at = len(gc.get_objects())
+
+    def note(phase: str, collection: dict[str, int]) -> None:
+        nonlocal looked_at
+        if phase == "stop" and collection["generation"] == _OLDEST:
+            looked_at = len(gc.get_objects())
+
+    gc.callbacks.append(note)
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(note)
+    with _lock:
+        is_on = gc.isenabled() or _resting > 0
+    if is_on and len(gc.get_objects()) > (1 + MOST_NEW) * looked_at:
         gc.collect()
-
-
-def _note(phase: str, collection: dict[str, int]) -> None:
-    """Note how many objects the collector has looked at, whenever it has looked at all."""
-    global _looked_at  # noqa: PLW0603 -- the collector is the process's
-    if phase == "stop" and collection["generation"] == _OLDEST:
-        _looked_at = len(gc.get_objects())
-
-
-gc.callbacks.append(_note)
 
 
 def _begin() -> bool:

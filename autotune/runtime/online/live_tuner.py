@@ -47,7 +47,7 @@ EVENTS_KEPT = 1024
 LEAST_GAIN = 0.002
 """Share of a run that a swap must save."""
 URGENT_SECONDS = 0.25
-"""Requests' time between two looks for what is more urgent than a trial: one took Python's lock for a millisecond."""
+"""Time of requests between two looks for what is more urgent than a trial: one takes Python's lock for a millisecond."""
 
 
 class LiveTuner:
@@ -77,6 +77,8 @@ class LiveTuner:
         self._fresh: tuple[Settled, ...] = ()
         self._open: OpenTrial | OpenScreening | None = None
         self._promising: tuple[Edit, ...] = ()
+        self._wished: tuple[Edit, ...] = ()
+        """Promising edits that the newest versions were made of."""
         self.budget = TrialBudget()
         self._workshop = target.workshop() if isinstance(target, WholeNetworks) else None
         self._programs: tuple[Linkable | Program, ...] | None = None
@@ -129,6 +131,7 @@ class LiveTuner:
             if not self._is_urgent(opened):
                 return False
             is_stale = True
+            self._put_off(opened)
         self.drop_trial()
         if not is_stale:
             if isinstance(opened, OpenScreening):
@@ -140,19 +143,31 @@ class LiveTuner:
         return True
 
     def _is_urgent(self, opened: OpenScreening | OpenTrial) -> bool:
-        """Return True if the trial under way is to give way: to an edit whose groups take another time than when it was
-        adopted, and, as a rare one may last minutes, also to another edit to undo, or to drift of the machine."""
-        if isinstance(opened, OpenTrial) and opened.undone is not None:
+        """Return True if the trial under way is to give way: to an adopted edit whose groups take another time than then,
+        and, as a rare one may last minutes, also to another edit to undo, or to drift of the machine. Only on this CPU, where trials
+        last long; none of an edit whose groups take another time gives way."""
+        if not self._pace.is_here or opened.haste is Haste.SOON:
             return False
         if opened.is_rare and self._has_drifted:
             return True
         runs = self._serving.runs
         if runs < self._urgent_at or not self._ledger.adopted:
             return False
-        self._urgent_at = runs + round(URGENT_SECONDS / max(1e-9, self.budget.run_seconds))
+        self._urgent_at = runs + max(1, round(URGENT_SECONDS / max(1e-9, self.budget.run_seconds)))
         seconds = self._serving.seconds()
         due = None if seconds is None else self._due(seconds)
-        return due is not None and (opened.is_rare or due[1] is SplitReason.SHIFTED)
+        if due is None or not (opened.is_rare or due[1] is SplitReason.SHIFTED):
+            return False
+        undone = opened.undone if isinstance(opened, OpenTrial) else None
+        return undone is None or undone.edit.key != due[0].edit.key
+
+    def _put_off(self, opened: OpenScreening | OpenTrial) -> None:
+        """Keep what was on trial for later, where nothing else would propose it again."""
+        if isinstance(opened, OpenScreening):
+            again = self._wished
+        else:
+            again = () if opened.undone else tuple(edit for edit, _, _ in opened.trial.tests)
+        self._promising = again + self._promising
 
     def _due(self, seconds: Seconds) -> tuple[Settled, SplitReason] | None:
         """Return an adopted edit to undo, and why."""
@@ -222,6 +237,7 @@ class LiveTuner:
             return False
         chosen = apart(plan, self._promising, reach=int(self._pace.is_here))
         self._promising = tuple(edit for edit in self._promising if chosen and edit not in chosen)
+        self._wished = chosen
         versions = self._versions(plan, seconds, chosen or None)
         if not versions and not chosen:
             if self._rests.is_last_try:  # again: to ask takes a process
@@ -274,9 +290,10 @@ class LiveTuner:
             return LinkedVersion(draft.table(graph, self._target, self._workshop), draft.programs)
 
     @property
-    def _has_time(self) -> bool:
-        """True if what comes next may be tried rarely: elsewhere than on this CPU no trial is rare."""
-        return self._rests.has_rested and self._pace.is_here
+    def _haste(self) -> Haste:
+        """How soon bursts of what comes next follow each other: elsewhere than on this CPU no trial is rare."""
+        is_rare = self._rests.has_rested and self._pace.is_here
+        return Haste.RARE if is_rare else Haste.USUAL
 
     def _shape(self, seconds: Seconds, haste: Haste) -> BurstShape:
         return self._pace.shape(sum(seconds.values()), haste)
@@ -292,10 +309,10 @@ class LiveTuner:
         count = sum(map(len, scopes))
         text = f"{count} edits in {len(versions)} versions are screened"
         self.tell(EventKind.PROPOSED, text, edits=float(count), run_seconds=sum(seconds.values()))
-        is_rare = self._has_time
-        shape = self._shape(seconds, Haste.RARE if is_rare else Haste.USUAL)
+        haste = self._haste
+        shape = self._shape(seconds, haste)
         trial = LiveScreening(scopes, shape, self._rng, self.budget, self._pace.rounds)
-        self._open = OpenScreening(trial, current, seconds, is_rare)
+        self._open = OpenScreening(trial, current, seconds, haste)
         self._serving.begin_trial(trial, tables)
 
     def _begin(
@@ -305,7 +322,7 @@ class LiveTuner:
         undone: Settled | None = None,
         haste: Haste | None = None,
     ) -> None:
-        """Begin the trial of a version, which ``undone`` if not None would undo; ``haste`` None is that of what is new."""
+        """Begin the trial of a version. ``undone`` is the adopted edit that it would undo; ``haste`` None: that of what is new."""
         current, proposed = self._published.current, self._linked(version.draft)
         scopes = scopes_of(version.edits, current, proposed.table)
         self.tell(
@@ -315,10 +332,10 @@ class LiveTuner:
             expected_gain_seconds=sum(edit.gain_seconds for edit in version.edits),
             run_seconds=sum(seconds.values()),
         )
-        haste = haste or (Haste.RARE if self._has_time else Haste.USUAL)
+        haste = haste or self._haste
         shape, known = self._shape(seconds, haste), self._serving.known_runs()
         trial = LiveTrial(scopes, shape, self._rng, self.budget, known)
-        self._open = OpenTrial(trial, current, proposed, seconds, undone, haste is Haste.RARE)
+        self._open = OpenTrial(trial, current, proposed, seconds, undone, haste)
         self._serving.begin_trial(trial, [proposed.table])
 
     # deciding

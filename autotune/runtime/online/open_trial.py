@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from autotune.isa.program import Program
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.resources import program_bytes
+from autotune.runtime.online.bursts import Haste
 from autotune.runtime.online.compared_runs import Scope, scope_of
 from autotune.runtime.online.live_screening import LiveScreening
 from autotune.runtime.online.live_trial import LiveTrial
@@ -29,17 +30,19 @@ class LinkedVersion:
 
 @dataclass(frozen=True, slots=True)
 class OpenTrial:
-    """A trial under way; ``seconds`` are the published version's. ``undone`` is the adopted edit that it would undo.
-
-    ``is_rare`` says that its bursts come rarely.
-    """
+    """A trial under way; ``seconds`` are the published version's. ``undone`` is the adopted edit that it would undo."""
 
     trial: LiveTrial[Edit]
     current: ProgramTable
     proposed: LinkedVersion
     seconds: Seconds
     undone: Settled | None
-    is_rare: bool
+    haste: Haste
+
+    @property
+    def is_rare(self) -> bool:
+        """True if its bursts come rarely."""
+        return self.haste is Haste.RARE
 
     def gains(self) -> dict[str, float]:
         """Return the seconds that each edit saves, by the median pair of its steps."""
@@ -63,12 +66,17 @@ class OpenTrial:
 
 @dataclass(frozen=True, slots=True)
 class OpenScreening:
-    """A screening under way; ``seconds`` are the published version's. ``is_rare`` says that its bursts come rarely."""
+    """A screening under way; ``seconds`` are the published version's."""
 
     trial: LiveScreening
     current: ProgramTable
     seconds: Seconds
-    is_rare: bool
+    haste: Haste
+
+    @property
+    def is_rare(self) -> bool:
+        """True if its bursts come rarely."""
+        return self.haste is Haste.RARE
 
     def chosen(self, least_gain: float) -> tuple[Edit, ...]:
         """Return the promising edits that save so large a share of a run, those that save most first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -93,25 +94,24 @@ class Session(Displayed):
         cores: int | None = None,
         memory: int | str | None = None,
     ) -> None:
-        self._request = open_request(
-            source,
-            target,
-            store,
-            online,
-            dims,
-            plan=plan,
-            options=options,
-            threads=threads,
-            accuracy=accuracy,
-            ranges=ranges,
-            outside=outside,
-            assume=assume,
-            cores=cores,
-            memory=memory,
-        )
-        self._network: NetworkSession = open_session(self._request)
-        if online:  # it stays, and has twice as many objects
-            collect_before_requests()
+        with collect_before_requests() if online else nullcontext():
+            self._request = open_request(
+                source,
+                target,
+                store,
+                online,
+                dims,
+                plan=plan,
+                options=options,
+                threads=threads,
+                accuracy=accuracy,
+                ranges=ranges,
+                outside=outside,
+                assume=assume,
+                cores=cores,
+                memory=memory,
+            )
+            self._network: NetworkSession = open_session(self._request)
 
     def run(self, *inputs: Any, **named: Any) -> dict[str, npt.NDArray[Any]]:
         """Run the network once and return its outputs by name, in the network's element types.

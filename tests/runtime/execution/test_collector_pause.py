@@ -108,19 +108,31 @@ def test_what_a_learning_session_made_is_looked_through_before_its_first_request
         return collect(generation)
 
     network = case.network()
-    monkeypatch.setattr(gc, "collect", look)
-    monkeypatch.setattr(collector_pause, "_looked_at", 1)
-    with Session(network, target="cpu", threads=1):
-        assert not looks, "it only runs"
     with Session(network, target="cpu", threads=1, online=True):
         pass  # what it imports the first time may have the collector look
-    for few_are_new in (False, True):
+    monkeypatch.setattr(gc, "collect", look)
+    for most_new, times in ((-1.0, 1), (10.0, 0)):
         looks.clear()
-        if not few_are_new:
-            monkeypatch.setattr(collector_pause, "_looked_at", 1)
+        monkeypatch.setattr(collector_pause, "MOST_NEW", most_new)
+        with Session(network, target="cpu", threads=1):
+            assert not looks, "it only runs"
         with Session(network, target="cpu", threads=1, online=True):
-            assert looks == ([] if few_are_new else [2])
+            assert looks == times * [2]
+    looks.clear()
     gc.disable()
-    monkeypatch.setattr(collector_pause, "_looked_at", 1)
+    monkeypatch.setattr(collector_pause, "MOST_NEW", -1.0)
     with Session(network, target="cpu", threads=1, online=True):
         assert not looks, "it is off"
+
+
+def test_it_looks_at_what_was_made_since_it_last_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [[x] for x in range(len(gc.get_objects()))]
+    looks: list[int] = []
+    with collector_pause.collect_before_requests():
+        made += [[x] for x in range(len(made))]
+        gc.collect()
+        monkeypatch.setattr(gc, "collect", lambda: looks.append(2))
+    assert not looks, "it has just looked"
+    with collector_pause.collect_before_requests(), pause_collector():
+        made += [[x] for x in range(len(made))]
+    assert looks == [2]

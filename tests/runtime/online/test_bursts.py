@@ -32,7 +32,7 @@ def test_short_requests_are_seldom_on_trial_and_no_trial_of_long_ones_lasts_for_
     assert gaps == sorted(gaps, reverse=True)
     assert {BurstShape.of(seconds, Haste.RARE).gap for seconds in (1e-4, 4e-2)} == {RARE_GAP}
     soon = [BurstShape.of(seconds, Haste.SOON).gap for seconds in (1e-4, 1e-3, 5e-3, 4e-2)]
-    assert GAP < 4 * soon[0] < 1.1 * gaps[0] and soon[-1] == GAP
+    assert GAP < soon[0] < gaps[0] / 3 and soon[-1] == GAP
 
 
 def test_bursts_are_whole_and_take_one_request_in_nine_at_most() -> None:

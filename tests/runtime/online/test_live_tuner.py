@@ -7,13 +7,15 @@ import weakref
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
 from autotune.errors import AutotuneError
 from autotune.runtime.execution.event import EventKind
-from autotune.runtime.online.bursts import GAP, RARE_GAP, BurstShape
+from autotune.runtime.online import splitting
+from autotune.runtime.online.bursts import GAP, RARE_GAP, BurstShape, Haste
 from autotune.runtime.online.live_tuner import EVENTS_KEPT
 from autotune.runtime.online.open_trial import OpenTrial
 from autotune.runtime.online.pace import HERE
@@ -162,7 +164,7 @@ def trial_of_another(
 
 
 @pytest.mark.parametrize("is_rare", [True, False])
-def test_undoing_what_ceased_to_pay_waits_for_no_other_trial(is_rare: bool) -> None:
+def test_undoing_what_may_have_ceased_to_pay_waits_for_no_other_trial(is_rare: bool) -> None:
     factor = 0.7
 
     def clock(names: Names) -> float:
@@ -175,9 +177,86 @@ def test_undoing_what_ceased_to_pay_waits_for_no_other_trial(is_rare: bool) -> N
     assert other.trial.tests[0][2].verdict is Verdict.OPEN
     undoing = b.tuner._open
     assert isinstance(undoing, OpenTrial) and undoing.undone is not None
+    assert undoing.haste is Haste.SOON
     b.run(1000)
     assert EventKind.SPLIT in b.kinds()
     assert {("p0",), ("t0",)} <= b.groups
+
+
+def test_what_gave_way_to_an_undoing_is_tried_behind_it() -> None:
+    """Also where it was found by a search, which nobody asks again."""
+    factor = 0.7
+
+    def clock(names: Names) -> float:
+        return alone(names) * (factor if names == ("p0", "t0") else 0.7 if len(names) > 1 else 1.0)
+
+    b = Bench(DrawnMachine(GRAPH, clock), [P0T0])
+    b.run(1000)
+    b.tuner._rests.forget()
+    b.tuner.consider(grouped(GRAPH, ("p0", "t0"), ("p1", "t1")))
+    while not b.tuner.is_trying:
+        b.run(16)
+    found = b.tuner._open
+    factor = 0.82  # it takes longer, but still pays
+    while b.tuner._open is found:
+        b.run(16)
+    assert b.published.current.plan_version == 1, "it gave way"
+    b.run(1500)
+    assert EventKind.KEPT in b.kinds()
+    assert {("p0", "t0"), ("p1", "t1")} <= b.groups
+
+
+def test_an_aged_edit_ends_no_usual_trial_and_urgency_is_asked_for_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def clock(names: Names) -> float:
+        return alone(names) * (0.7 if names == ("p0", "t0") else 1.0)
+
+    b, other = trial_of_another((P0T0, P1T1), clock, is_rare=False)
+    for name in ("AGED_RUNS", "AGED_SECONDS"):
+        monkeypatch.setattr(splitting, name, 0)
+    asked, due = 0, b.tuner._ledger.due
+
+    def ask(*arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        found = due(*arguments)
+        assert found is not None, "it has aged"
+        return found
+
+    monkeypatch.setattr(b.tuner._ledger, "due", ask)
+    steps = 0
+    while b.tuner._open is other:
+        b.run(16)
+        steps += 1
+    assert other.trial.tests[0][2].verdict is not Verdict.OPEN, "it was waited for"
+    assert 1 < asked < 0.7 * steps
+
+
+def test_an_aged_undoing_gives_way_to_that_of_what_shifted(monkeypatch: pytest.MonkeyPatch) -> None:
+    factor = 0.7
+
+    def clock(names: Names) -> float:
+        return alone(names) * (factor if names == ("p1", "t1") else 0.7 if len(names) > 1 else 1.0)
+
+    b = Bench(DrawnMachine(GRAPH, clock), [P0T0, P1T1])
+    b.run(2000)
+    assert {("p0", "t0"), ("p1", "t1")} <= b.groups
+    first = b.tuner._ledger.adopted[0]
+    b.tuner._begin(
+        b.tuner._version(
+            b.tuner._plan(), b.tuner._serving.seconds() or {}, (first.edit.undone(0.0),)
+        ),
+        b.tuner._serving.seconds() or {},
+        first,
+    )
+    aged = b.tuner._open
+    factor = 2.5
+    while b.tuner._open is aged:
+        b.run(16)
+    shifted = b.tuner._open
+    assert isinstance(shifted, OpenTrial) and shifted.undone is not None
+    assert ("p1", "t1") in [names for names, _ in shifted.undone.groups]
 
 
 def test_a_drift_ends_a_rare_trial_and_what_is_tried_then_is_tried_soon() -> None:
