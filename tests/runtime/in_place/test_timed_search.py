@@ -155,7 +155,7 @@ def studies_beside(store: Path) -> dict[str, list[FrozenTrial]]:
 
 def test_a_search_is_a_study_of_plans_and_one_of_candidates(tmp_path: Path) -> None:
     place = tmp_path / "own.db"
-    autotune.search("mlp", "cpu:1", seconds=3.0, store=tmp_path / "store.db", storage=place)
+    autotune.search("mlp", "cpu:1", seconds=6.0, store=tmp_path / "store.db", storage=place)
     found = {
         x: optuna.load_study(study_name=x, storage=f"sqlite:///{place}")
         for x in optuna.get_all_study_names(f"sqlite:///{place}")
