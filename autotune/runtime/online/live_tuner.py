@@ -143,9 +143,12 @@ class LiveTuner:
         return True
 
     def _is_urgent(self, opened: OpenScreening | OpenTrial) -> bool:
-        """Return True if the trial under way is to give way: to an adopted edit whose groups take another time than then,
-        and, as a rare one may last minutes, also to another edit to undo, or to drift of the machine. Only on this CPU, where trials
-        last long; none of an edit whose groups take another time gives way."""
+        """Return True if the trial under way is to give way.
+
+        Every trial gives way to an adopted edit whose groups have shifted (``Settled.has_shifted``). A rare trial may last minutes: it also gives
+        way to any other edit that is due to be undone, and to drift. The trial that undoes a shifted edit gives way to nothing.
+        Elsewhere than on this CPU trials are short, and none gives way.
+        """
         if not self._pace.is_here or opened.haste is Haste.SOON:
             return False
         if opened.is_rare and self._has_drifted:

@@ -79,14 +79,14 @@ class OpenScreening:
         return self.haste is Haste.RARE
 
     def chosen(self, least_gain: float) -> tuple[Edit, ...]:
-        """Return the promising edits that save so large a share of a run, those that save most first."""
+        """Return the promising edits that save at least ``least_gain`` of a run's time. The largest saving comes first."""
         total = sum(self.seconds.values())
         saved = (edit.worth(self.saved_seconds(edit, x)) for edit, x in self.trial.promising())
         found = (edit for edit in saved if edit.gain_seconds >= least_gain * total)
         return tuple(sorted(found, key=lambda edit: -edit.gain_seconds))
 
     def saved_seconds(self, edit: Edit, estimate: float) -> float:
-        """Return what an edit saves a run, by the logarithm of its time over that of what it replaces."""
+        """Return the seconds that an edit saves in a run. ``estimate`` is the logarithm of its time over that of the groups it replaces."""
         took = sum(self.seconds.get(names, 0.0) for names, _ in edit.removed)
         return -math.expm1(estimate) * took
 
