@@ -38,7 +38,7 @@ from autotune.runtime.online.splitting import Ledger, Settled, SplitReason, sett
 from autotune.runtime.online.step_drafts import Drafted
 from autotune.runtime.online.trial_budget import TrialBudget
 from autotune.runtime.profile.group_profile import PairProfile
-from autotune.runtime.variants.edits import Edit, Grouping, groupings_of
+from autotune.runtime.variants.edits import Edit, EditKind, Grouping, groupings_of
 from autotune.targets.native.linking.linking import Linkable
 from autotune.targets.protocol import Target
 
@@ -251,7 +251,7 @@ class LiveTuner:
         if len(versions) > 1:
             self._screen(versions, seconds)
         elif versions:
-            self._begin(versions[0], seconds)
+            self._begin(versions[0], seconds, haste=self._haste_of(versions[0]))
         else:
             self._rests.fruitless += 1
         return True
@@ -297,6 +297,11 @@ class LiveTuner:
         """How soon bursts of what comes next follow each other: elsewhere than on this CPU no trial is rare."""
         is_rare = self._rests.has_rested and self._pace.is_here
         return Haste.RARE if is_rare else Haste.USUAL
+
+    def _haste_of(self, version: Version) -> Haste:
+        """Return how soon bursts of a version follow each other: fusion by rule is mostly better than what it replaces."""
+        is_ruled = any(edit.kind is EditKind.BY_RULE for edit in version.edits)
+        return Haste.SOON if is_ruled and self._haste is Haste.USUAL else self._haste
 
     def _shape(self, seconds: Seconds, haste: Haste) -> BurstShape:
         return self._pace.shape(sum(seconds.values()), haste)

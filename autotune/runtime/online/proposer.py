@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from autotune.cost_model.model import CostModel
-from autotune.errors import AutotuneError
+from autotune.errors import AutotuneError, ScheduleError
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.operators.interval import Interval
@@ -27,9 +27,11 @@ from autotune.runtime.online.agreement import agree, agree_in_scale
 from autotune.runtime.online.input_samples import Inputs, with_edges
 from autotune.runtime.online.merging import Frequencies, merge_edits
 from autotune.runtime.online.rescheduling import alone_edits, schedule_edits
+from autotune.runtime.online.rule_plan import rule_edit
 from autotune.runtime.online.step_drafts import Drafted, StepDrafts
 from autotune.runtime.variants.edits import (
     Edit,
+    EditKind,
     Grouping,
     applies,
     choices_of,
@@ -44,6 +46,7 @@ from autotune.schedule.table import ScheduleTable
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
+from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.legality import legal_nests
 
 MOST_EDITS = 12
@@ -118,6 +121,8 @@ class LocalProposer:
     _groups: Groups = field(init=False)
     _drafts: Drafts | StepDrafts = field(init=False)
     _estimates: _Estimates = field(init=False)
+    _by_rule: tuple[Choice, ...] | None = None
+    """The heuristic plan, once it was asked for; empty where there is none."""
     _is_wanted: bool = True
 
     def __post_init__(self) -> None:
@@ -178,6 +183,9 @@ class LocalProposer:
     def _chosen(self, occasion: Occasion) -> list[tuple[Edit, ...]]:
         """Return the edits of each version. Those of one version touch no group twice."""
         plan = choices_of(self._groups, occasion.plan)
+        ruled = self._fused_by_rule(plan, occasion)
+        if ruled is not None:
+            return [(ruled,)]
         lone = next(alone_edits(plan, occasion.seconds, self._estimates.alone), None)
         if isinstance(self._drafts, StepDrafts):
             lone = None  # no thread is woken between groups
@@ -189,6 +197,20 @@ class LocalProposer:
         found = [edit for edit in (*merges, *others) if edit.key not in occasion.settled]
         most_loss = MOST_LOSS_COUNTED if isinstance(self._drafts, StepDrafts) else MOST_LOSS
         return _dealt(found, occasion.seconds, self._constant_bytes, most_loss)
+
+    def _fused_by_rule(self, plan: Sequence[Choice], occasion: Occasion) -> Edit | None:
+        """Return fusion by rule as an edit of a plan that should be slower on this CPU, unless it is settled."""
+        if not isinstance(self._drafts, Drafts) or EditKind.BY_RULE.value in occasion.settled:
+            return None
+        if self._by_rule is None:
+            try:
+                self._by_rule = heuristic_choices(self.graph, self.spec)
+            except ScheduleError:
+                self._by_rule = ()
+        if not self._by_rule:
+            return None
+        size, cost = self._constant_bytes, self._estimates.cost
+        return rule_edit(plan, self._by_rule, occasion.seconds, cost, size, MOST_BYTES)
 
     def _constant_bytes(self, edit: Edit) -> int:
         """Return the memory of the constants that an edit's groups read."""

@@ -29,6 +29,8 @@ class EditKind(StrEnum):
     """The groups stay, with other schedules."""
     ALONE = "one core"
     """Short groups stop sharing their work between threads."""
+    BY_RULE = "fusion by rule"
+    """Operators are fused as a rule has it, without measurements, wherever the plan fuses otherwise."""
     SPLIT = "split"
     """An earlier edit is undone."""
 
@@ -53,8 +55,10 @@ class Edit:
     def key(self) -> str:
         """Identity of the edit within a network.
 
-        Sets of short groups that differ by a few, as times vary, are one edit.
+        Sets of short groups that differ by a few, as times vary, are one edit. So is fusion by rule, whatever it replaces.
         """
+        if self.kind is EditKind.BY_RULE:
+            return self.kind.value
         if self.kind is EditKind.ALONE:
             return f"one core {len(self.removed).bit_length()}"
         return hashlib.sha256(repr((self.removed, self.added)).encode()).hexdigest()[:16]

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from autotune.errors import AutotuneError
+from autotune.errors import AutotuneError, ScheduleError
 from autotune.graph.evaluation import evaluate
 from autotune.operators.interval import Interval
 from autotune.operators.tensor import Array
@@ -27,8 +27,9 @@ from autotune.runtime.online.input_samples import KEPT, InputSamples, with_edges
 from autotune.runtime.online.proposer import LocalProposer, Occasion
 from autotune.runtime.online.proposer_process import ProposerProcess
 from autotune.runtime.online.thread_priority import LOWEST, can_leave_idle
-from autotune.runtime.variants.edits import EditKind, Grouping, groupings_of
+from autotune.runtime.variants.edits import EditKind, Grouping, edited, groupings_of
 from autotune.targets.native.running.target import NativeTarget
+from autotune.tuner.heuristic_plan import heuristic_choices
 from tests.runtime.online.live_case import SPEC, chain, feeds, grouped, merge
 
 GRAPH = chain(2)
@@ -39,7 +40,8 @@ def occasion(plan: Sequence[Grouping], **changes: object) -> Occasion:
     seconds = {names: 1e-5 for names, _ in plan}
     names = [names for names, _ in plan]
     pairs = dict.fromkeys(pairwise(names), 1.0)
-    made = Occasion(tuple(plan), seconds, pairs, frozenset(), [feeds(GRAPH)])
+    settled = frozenset({EditKind.BY_RULE.value})
+    made = Occasion(tuple(plan), seconds, pairs, settled, [feeds(GRAPH)])
     return replace(made, **changes)
 
 
@@ -67,6 +69,37 @@ def test_a_version_touches_no_group_twice_and_no_edit_is_in_two_versions() -> No
         )
     keys = [edit.key for version in versions for edit in version.edits]
     assert len(keys) == len(set(keys))
+
+
+def test_an_unfused_plan_is_fused_by_rule_in_one_edit_and_computes_the_same() -> None:
+    plan = grouped(GRAPH)
+    (version,) = local().propose(occasion(plan, settled=frozenset()))
+    (edit,) = version.edits
+    assert edit.kind is EditKind.BY_RULE
+    by_rule = groupings_of(heuristic_choices(GRAPH, SPEC))
+    assert {names for names, _ in edited(plan, (edit,))} == {names for names, _ in by_rule}
+    fed = feeds(GRAPH, 3)
+    for name, value in evaluate(GRAPH, fed).items():
+        np.testing.assert_allclose(outputs(version.draft, fed)[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_a_plan_that_fuses_by_rule_gets_other_edits() -> None:
+    plan = groupings_of(heuristic_choices(GRAPH, SPEC))
+    versions = local().propose(occasion(plan, settled=frozenset()))
+    kinds = {edit.kind for version in versions for edit in version.edits}
+    assert kinds and EditKind.BY_RULE not in kinds
+
+
+def test_where_no_rule_makes_a_plan_other_edits_are_proposed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none(*_: object) -> None:
+        raise ScheduleError("no schedule")
+
+    monkeypatch.setattr(proposer_module, "heuristic_choices", none)
+    versions = local().propose(occasion(grouped(GRAPH), settled=frozenset()))
+    kinds = {edit.kind for version in versions for edit in version.edits}
+    assert EditKind.MERGE in kinds and EditKind.BY_RULE not in kinds
 
 
 def test_rare_pairs_are_not_merged() -> None:
