@@ -22,7 +22,7 @@ RARE_GAP = 128
 in a hundred: what they take longer leaves the slowest request in a hundred as it is."""
 GAP_SECONDS, SOON_SECONDS = 0.125, 0.03
 """Time from burst to burst that a trial may take before it has rested: eighteen bursts of a screening in 2 to 3 s. And the same where
-the plan in use may have ceased to pay: sixteen bursts in half a second to 0.7 s."""
+the plan in use may have ceased to pay, or fuses little: sixteen bursts in half a second to 0.7 s."""
 SPREAD = 0.5
 """Share by which a gap varies, so that no rhythm of the load coincides with the trial's."""
 COLD_SECONDS, MOST_COLD = 6e-4, 4

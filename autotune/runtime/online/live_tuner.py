@@ -48,6 +48,7 @@ LEAST_GAIN = 0.002
 """Share of a run that a swap must save."""
 URGENT_SECONDS = 0.25
 """Time of requests between two looks for what is more urgent than a trial: one takes Python's lock for a millisecond."""
+_BY_RULE = frozenset({EditKind.BY_RULE.value})
 
 
 class LiveTuner:
@@ -77,6 +78,8 @@ class LiveTuner:
         self._fresh: tuple[Settled, ...] = ()
         self._open: OpenTrial | OpenScreening | None = None
         self._promising: tuple[Edit, ...] = ()
+        self._asked: frozenset[str] = frozenset()
+        """Key of fusion by rule once it was asked for: it is tried before all else, and again only behind its own swap."""
         self._wished: tuple[Edit, ...] = ()
         """Promising edits that the newest versions were made of."""
         self.budget = TrialBudget()
@@ -149,7 +152,8 @@ class LiveTuner:
         way to any other edit that is due to be undone, and to drift. The trial that undoes a shifted edit gives way to nothing.
         Elsewhere than on this CPU trials are short, and none gives way.
         """
-        if not self._pace.is_here or opened.haste is Haste.SOON:
+        undone = opened.undone if isinstance(opened, OpenTrial) else None
+        if not self._pace.is_here or (undone is not None and opened.haste is Haste.SOON):
             return False
         if opened.is_rare and self._has_drifted:
             return True
@@ -161,7 +165,6 @@ class LiveTuner:
         due = None if seconds is None else self._due(seconds)
         if due is None or not (opened.is_rare or due[1] is SplitReason.SHIFTED):
             return False
-        undone = opened.undone if isinstance(opened, OpenTrial) else None
         return undone is None or undone.edit.key != due[0].edit.key
 
     def _put_off(self, opened: OpenScreening | OpenTrial) -> None:
@@ -262,7 +265,10 @@ class LiveTuner:
         """Have versions made and checked; settle what cannot be built or is wrong."""
         samples = self._serving.samples.recorded()
         pairs = frequencies(self._pairs())
-        occasion = Occasion(plan, seconds, pairs, self._ledger.keys, samples, wishes)
+        settled = self._ledger.keys | self._asked
+        if wishes is None:
+            self._asked = _BY_RULE  # where asking fails, too
+        occasion = Occasion(plan, seconds, pairs, settled, samples, wishes)
         versions = self._proposer.propose(occasion)
         for edit in (edit for version in versions for edit in version.refused):
             self._refuse(edit, seconds, 0.0)
@@ -299,7 +305,7 @@ class LiveTuner:
         return Haste.RARE if is_rare else Haste.USUAL
 
     def _haste_of(self, version: Version) -> Haste:
-        """Return how soon bursts of a version follow each other: fusion by rule is mostly better than what it replaces."""
+        """Return how soon bursts of a version follow each other. Those of fusion by rule come soon: it is mostly the faster one."""
         is_ruled = any(edit.kind is EditKind.BY_RULE for edit in version.edits)
         return Haste.SOON if is_ruled and self._haste is Haste.USUAL else self._haste
 
@@ -399,8 +405,10 @@ class LiveTuner:
     def _refuse(
         self, edit: Edit, seconds: Seconds, gain_seconds: float, extra_bytes: int = 0
     ) -> None:
-        runs = self._serving.runs
-        self._ledger.enter(settle(edit, False, seconds, gain_seconds, runs, extra_bytes))
+        """Record a refusal; not that of fusion by rule, which is not proposed again."""
+        if edit.kind is not EditKind.BY_RULE:
+            runs = self._serving.runs
+            self._ledger.enter(settle(edit, False, seconds, gain_seconds, runs, extra_bytes))
 
     def _version_of(self, opened: OpenTrial, adopted: tuple[Edit, ...]) -> LinkedVersion | None:
         """Return the version with the adopted edits alone; None if it cannot be built."""
@@ -424,8 +432,13 @@ class LiveTuner:
             **opened.proposed_seconds(),
         }  # of refused edits the groups before
         seconds = {x.operators: known[x.operators] for x in version.table.group_steps}
+        ruled = [edit for edit in adopted if edit.kind is EditKind.BY_RULE]
+        if ruled:  # places that had to wait for memory come next
+            self._asked = frozenset()
         self._fresh = tuple(
-            settle(edit, True, seconds, gains[edit.key], runs, extra[edit.key]) for edit in adopted
+            settle(edit, True, seconds, gains[edit.key], runs, extra[edit.key])
+            for edit in adopted
+            if edit not in ruled  # the session is where others open: nothing leads back
         )
         for one in self._fresh:
             self._ledger.enter(one)

@@ -199,7 +199,7 @@ class LocalProposer:
         return _dealt(found, occasion.seconds, self._constant_bytes, most_loss)
 
     def _fused_by_rule(self, plan: Sequence[Choice], occasion: Occasion) -> Edit | None:
-        """Return fusion by rule as an edit of a plan that should be slower on this CPU, unless it is settled."""
+        """Return fusion by rule on this CPU, where the plan fuses less; None once it is settled."""
         if not isinstance(self._drafts, Drafts) or EditKind.BY_RULE.value in occasion.settled:
             return None
         if self._by_rule is None:

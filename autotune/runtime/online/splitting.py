@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from autotune.runtime.execution.origin import GroupName
 from autotune.runtime.online.memory_room import MemoryRoom, memory_room
-from autotune.runtime.variants.edits import Edit, EditKind, Grouping, applies
+from autotune.runtime.variants.edits import Edit, Grouping, applies
 
 SHIFT = 0.1
 """Change of a group's time, beside that of the rest of the network, that is a real one. Medians of 64 runs of one program
@@ -64,10 +64,7 @@ class Settled:
         return self.edit.added if self.is_adopted else self.edit.removed
 
     def shift(self, seconds: Mapping[GroupName, float]) -> float | None:
-        """Return the factor on its time since, beside that of the rest; None where its groups do not run, and for fusion by
-        rule, beside which little is left: a busy machine slows all groups alike."""
-        if self.edit.kind is EditKind.BY_RULE:
-            return None
+        """Return the factor on its time since, beside that of the rest; None where its groups do not run."""
         own = _sum(self.groups, seconds)
         if own is None or not self.seconds:
             return None

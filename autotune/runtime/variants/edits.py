@@ -30,14 +30,14 @@ class EditKind(StrEnum):
     ALONE = "one core"
     """Short groups stop sharing their work between threads."""
     BY_RULE = "fusion by rule"
-    """Operators are fused as a rule has it, without measurements, wherever the plan fuses otherwise."""
+    """Groups of a plan are merged as a rule has it, without measurements, many at once."""
     SPLIT = "split"
     """An earlier edit is undone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """An edit at all the equal places of a plan. ``gain_seconds`` is what one run of the network should save."""
+    """An edit at all the equal places of a plan, or at many of its places. ``gain_seconds`` is what one run of the network should save."""
 
     kind: EditKind
     removed: tuple[Grouping, ...]
@@ -55,7 +55,7 @@ class Edit:
     def key(self) -> str:
         """Identity of the edit within a network.
 
-        Sets of short groups that differ by a few, as times vary, are one edit. So is fusion by rule, whatever it replaces.
+        Sets of short groups that differ by a few, as times vary, are one edit. So is fusion by rule, whatever it merges.
         """
         if self.kind is EditKind.BY_RULE:
             return self.kind.value
@@ -108,9 +108,8 @@ def choices_of(groups: Groups, groupings: Iterable[Grouping]) -> tuple[Choice, .
 
 def edits_between(before: Sequence[Grouping], after: Sequence[Grouping]) -> tuple[Edit, ...]:
     """Return the edits that make one plan of another: each of the fewest groups that cover the same operators."""
-    gone, new = (
-        [one for one in x if one not in set(y)] for x, y in ((before, after), (after, before))
-    )
+    kept = set(before) & set(after)
+    gone, new = ([one for one in x if one not in kept] for x in (before, after))
     home = {name: {name} for names, _ in gone for name in names}
     for names, _ in (*gone, *new):
         whole = set().union(*(home[name] for name in names))
