@@ -13,6 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -178,13 +179,14 @@ class Buckets:
         return part is not None
 
     def close(self) -> None:
-        """Close all programs; none is made afterwards."""
+        """Close all programs; none is made afterwards. Raises what closing one of them raised, after all are closed."""
         with self._lock:
             self._closed = True
             parts = [part for part in self._parts.values() if part is not None]
             self._parts.clear()
-        for part in parts:
-            part.close()
+        with ExitStack() as closing:
+            for part in parts:
+                closing.callback(part.close)
 
     def _lines(self, extents: Mapping[str, int]) -> list[Line]:
         return [

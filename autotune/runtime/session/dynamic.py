@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from time import perf_counter, perf_counter_ns, time
@@ -382,15 +382,15 @@ class DynamicSession:
             part.wait_idle(timeout_seconds)
 
     def close(self) -> None:
-        """Close all parts. Closing again does nothing."""
+        """Close all parts. Closing again does nothing. Raises ``AutotuneError`` when the learning of one failed, after all
+        are closed."""
         self._closed = True
         self._queue.close()
-        try:
+        with ExitStack() as closing:
+            closing.callback(registry().close, self.history)
+            closing.callback(self._versions.close)
             if self._buckets is not None:
-                self._buckets.close()
-            self._versions.close()
-        finally:
-            registry().close(self.history)
+                closing.callback(self._buckets.close)
 
 
 def _check_ranges(request: OpenRequest) -> None:

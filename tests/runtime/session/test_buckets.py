@@ -12,12 +12,14 @@ import pytest
 
 from autotune.datasets.generation import gpt2_decoder
 from autotune.disk import file_stamp
+from autotune.errors import AutotuneError
 from autotune.frontend.source_model import SourceModel
 from autotune.graph.padding.padded_graph import PaddedGraph
 from autotune.graph.padding.spans import Unfit
 from autotune.runtime.execution.event import EventKind
 from autotune.runtime.session import buckets, dynamic
 from autotune.runtime.session.dynamic import DynamicSession
+from autotune.runtime.session.graph_session import GraphSession
 from autotune.runtime.session.open_dims import OpenDims
 from autotune.runtime.session.session import Session
 from autotune.runtime.session.tiered_part import TieredPart
@@ -275,3 +277,26 @@ def test_a_cache_that_is_handed_back_is_run_where_it_is(
         _generated(session, 3, 4, lambda y: y)
         for one, value in zip(made, kept, strict=True):
             np.testing.assert_array_equal(one["present.0.key"], value)
+
+
+def test_all_parts_are_closed_whatever_closing_one_raises(
+    decoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(decoder, "cpu:1")
+    session.run(fed(0, 5))
+    session.wait_idle()
+    network = session._network
+    assert isinstance(network, DynamicSession) and network._buckets is not None
+    parts = [*network.parts.values(), *(part.session for part in network._buckets.compiled)]
+    assert len({id(part) for part in parts}) > 1
+    honest, closed = GraphSession.close, list[GraphSession]()
+
+    def close(self: GraphSession) -> None:
+        honest(self)
+        closed.append(self)
+        raise AutotuneError("its learning has failed")
+
+    monkeypatch.setattr(GraphSession, "close", close)
+    with pytest.raises(AutotuneError, match="its learning has failed"):
+        session.close()
+    assert {id(part) for part in parts} <= {id(one) for one in closed}
